@@ -1,0 +1,44 @@
+# Thin verbs over the tools. Each verb does the set-up it needs: a virtual environment in VENV with an
+# editable install, refreshed when the build inputs change.
+#
+#   make run     M=64 N=32 m=16 n=16 s=4 make run: transpose one matrix with the NPU design
+#   make test    everything
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+CORE := $(shell find cpu_core -type f \( -name '*.hpp' -o -name '*.h' -o -name '*.cpp' -o -name '*.txt' -o -name '*.in' \) -not -path '*/tests/*' -not -path '*/bench/*')
+
+.PHONY: run test bench lint sanitize fuzz xclbin clean
+.DEFAULT_GOAL := test
+
+# The design's parameters are m and n as well as M and N: make's variables are case-sensitive, and all
+# of them reach the program through the environment.
+export M N m n s dtype device kernel
+
+run: $(VENV)/.run
+	@$(PY) -m aie_design run
+
+test: $(VENV)/.test
+	$(PY) -m pytest -q
+	$(MAKE) --no-print-directory lint
+
+lint: $(VENV)/.test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs $(VENV)/bin/clang-format --dry-run -Werror
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml $(CORE)
+	$(PY) -m pip install -q -e '.[numpy]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(PY) -m pip install -q -e '.[test,lint]'
+	@touch $@
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
