@@ -136,6 +136,9 @@ def _chunks(span: range, size: int) -> list[range]:
 class TransposePlan:
     """An immutable plan for `batch` transposes of M×N matrices with elements of `elem_bytes`.
 
+    s                4 or 8: the core transposes blocks of s×s elements of 1, 2, 4 or 8 bytes;
+                     1: the core copies, because the way into L2 already transposes whole elements
+                     of any multiple of 4 bytes
     ld_in, ld_out    elements between consecutive rows of the input (≥ N) and the output (≥ M)
     batch_stride_*   elements between consecutive matrices (default: one directly after the other)
     columns          device columns in use; each takes a share of the tile columns, or of the batch
@@ -380,7 +383,10 @@ class TransposePlan:
                 continue
             if type(value) is not int or value < 1:
                 yield f"{name}={value!r} is not an integer of at least 1"
-        if self.elem_bytes not in (1, 2, 4, 8):
+        if self.s == 1:
+            if type(self.elem_bytes) is not int or self.elem_bytes < 1 or self.elem_bytes % 4:
+                yield f"elem_bytes={self.elem_bytes!r} is no multiple of 4, as s=1 needs"
+        elif self.elem_bytes not in (1, 2, 4, 8):
             yield f"elem_bytes={self.elem_bytes!r} is none of 1, 2, 4, 8"
         if self.order not in ("rows", "cols"):
             yield f"order={self.order!r} is neither 'rows' nor 'cols'"
@@ -390,8 +396,8 @@ class TransposePlan:
     def _tile_violations(self) -> Iterator[str]:
         """What the tile and the workers break, whatever the matrix is."""
         m, n, s, e = self.m, self.n, self.s, self.elem_bytes
-        if s not in (4, 8):
-            yield f"kernel: s must be 4 or 8, not {s}"
+        if s not in (1, 4, 8):
+            yield f"kernel: s must be 4 or 8 (1: a copy), not {s}"
         for name, size in (("m", m), ("n", n)):
             if size % s:
                 yield f"tile: {name}={size} is not a multiple of s={s}"
@@ -407,6 +413,7 @@ class TransposePlan:
             ("shim d0: m*e/4", m * e // WORD_BYTES, 1023),
             ("shim d1: m", m, 1023),
             ("shim d1: n", n, 1023),
+            ("memtile dimension: s*e/4", s * e // WORD_BYTES, 512),
             ("memtile dimension: s", s, 512),
             ("memtile dimension: m/s", m // s, 512),
             ("memtile dimension: n/s", n // s, 512),
