@@ -66,6 +66,12 @@ class Tap(NamedTuple):
         """The largest index visited."""
         return self.offset + sum((k - 1) * d for k, d in zip(self.sizes, self.strides, strict=True))
 
+    def widened(self, lanes: int) -> Tap:
+        """The same pattern for elements that are `lanes` smaller elements each."""
+        sizes = (*self.sizes[:-1], self.sizes[-1] * lanes)
+        strides = (*(stride * lanes for stride in self.strides[:-1]), 1)
+        return Tap(self.offset * lanes, sizes, strides)
+
     def indices(self) -> Iterator[int]:
         """Every index visited, in order."""
         for position in product(*map(range, self.sizes)):
@@ -309,6 +315,24 @@ class TransposePlan:
 
     def _fits_stride(self, stride: int) -> bool:
         return stride * self.elem_bytes <= MAX_STRIDE_WORDS * WORD_BYTES
+
+    def representative(self) -> TransposePlan:
+        """A smallest plan that configures the array as this one does: every worker has one tile.
+
+        The array does not depend on the shape; this is what to compile for all of them.
+        """
+        return TransposePlan(
+            self.m * self.channels,
+            self.n * self.columns,
+            self.m,
+            self.n,
+            self.s,
+            self.elem_bytes,
+            device=self.device,
+            columns=self.columns,
+            channels=self.channels,
+            depth=self.depth,
+        )
 
     def tasks_of(self, column: int, channel: int) -> list[Box]:
         """The worker's share as the boxes its tasks move, in order."""
