@@ -27,7 +27,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise, product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hptp.errors import PlanError
 
@@ -125,6 +125,15 @@ class Loop(NamedTuple):
     stride_out: int
     formula_in: str
     formula_out: str
+
+
+# Numbers of the cost model. Those without a source are guesses [?]: they order plans sensibly.
+CHANNEL_BYTES_PER_CYCLE = 4
+DRAM_BYTES_PER_SECOND = 60e9  # in and out together: memcpy, mlir-aie #2559 and #2611
+VECTOR_BYTES = 64
+BURST_WASTE = 8  # [?] every contiguous run loses this fraction of a full burst
+TILE_CYCLES = 100  # [?] locks and loop of the core function
+TASK_SECONDS = 1e-6  # [?] the controller's time to write and queue two BDs
 
 
 def _split(count: int, parts: int) -> list[range]:
@@ -508,6 +517,47 @@ class TransposePlan:
         if not self._fits_stride(stride):
             words = stride * self.elem_bytes // WORD_BYTES
             yield f"shim stride: {formula}*e/4 = {words} words > {MAX_STRIDE_WORDS}"
+
+    # --- Prediction ----------------------------------------------------------------------------
+
+    @classmethod
+    def for_problem(cls, M: int, N: int, elem_bytes: int, **layout: Any) -> TransposePlan:
+        """The plan with the least predicted time; see `aie_design.choose.choose`."""
+        from aie_design.choose import choose
+
+        return choose(M, N, elem_bytes, **layout)
+
+    def busiest_tiles(self) -> int:
+        """Tiles of the worker that has most."""
+        return max(prod(map(len, self.share(*worker))) for worker in self.workers())
+
+    def predicted_seconds(self) -> float:
+        """Time on the device, from the first tile to the last; dispatch and copies come on top.
+
+        The slowest of three: a worker's DMA channel, a worker's core, and the memory all share.
+        """
+        device = DEVICES[self.device]
+        waste_bytes = device.full_burst_bytes / BURST_WASTE
+        reading, writing = (1 + waste_bytes / (run * self.elem_bytes) for run in (self.n, self.m))
+        dma = max(reading, writing) * self.tile_bytes / CHANNEL_BYTES_PER_CYCLE
+        core = self.core_cycles()
+        a_tile = max(dma, core) if self.depth > 1 else 2 * dma + core
+        worker = (self.busiest_tiles() * a_tile + dma + core) / device.clock_hz
+        memory = (reading + writing) * self.nbytes / DRAM_BYTES_PER_SECOND
+        tasks = sum(len(self.tasks_of(*worker)) for worker in self.workers())
+        return max(worker, memory) + tasks * TASK_SECONDS
+
+    def core_cycles(self) -> float:
+        """Cycles of aie_kernels/transpose.cc for one tile, bound by its busiest unit."""
+        row_bytes = self.m * self.elem_bytes
+        piece_bytes = min(VECTOR_BYTES, row_bytes & -row_bytes)
+        slots = VECTOR_BYTES // piece_bytes
+        pieces = self.tile_bytes // (piece_bytes * self.s)
+        vectors = -(-pieces // slots) * self.s
+        shuffles = (self.s - 1).bit_length() + (self.s * self.elem_bytes < VECTOR_BYTES)
+        # A store moves 32 bytes; pieces below 16 go word by word, in, through a vector, and out.
+        moves = max(2, slots) if piece_bytes >= 16 else 3 * VECTOR_BYTES // WORD_BYTES
+        return TILE_CYCLES + vectors * max(moves, shuffles)
 
     # --- For people ----------------------------------------------------------------------------
 
