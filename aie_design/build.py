@@ -211,11 +211,14 @@ def build(
 ) -> Artifact:
     """The compiled design for `plan`, from the cache if these tools and sources made it before.
 
+    What is compiled is the plan's `representative`: the shape does not matter, and shows nowhere.
+
     Raises:
         PlanError: the plan breaks a limit.
         DeviceError: a tool is missing (all of them are named), failed, or wrote no output.
     """
     plan.check()
+    plan = plan.representative()
     cache = cache or Cache()
     toolchain = toolchain or Toolchain.find()
     if missing := toolchain.missing():

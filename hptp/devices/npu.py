@@ -1,0 +1,162 @@
+"""The AMD NPU: slabs of the problem through a compiled program, edges on the CPU meanwhile.
+
+A program serves every shape whose slabs its tile divides, so one that is there is used before a
+better one is built, unless that would be much faster.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+
+from aie_design.combined_transpose import kernel_symbol
+
+from aie_design import build
+from aie_design.build import CORE_TARGETS, Toolchain
+from hptp._core import Plan, Problem
+from hptp.devices.base import DeviceInfo
+from hptp.errors import DeviceError, PlanError
+from hptp.npu import runtime
+from hptp.npu.artifacts import Artifact, Cache, Design
+from hptp.npu.cost import Rates, predicted_seconds
+from hptp.npu.slabs import Slabs, plan_slabs
+
+MAX_PLANS = 256
+WORTH_BUILDING = 2.0
+
+
+@dataclass(frozen=True)
+class NpuPlan:
+    """Slabs, the program that runs them and the instruction words of each run."""
+
+    slabs: Slabs
+    artifact: Artifact
+    streams: tuple[bytes, ...]
+    num_threads: int
+
+    @property
+    def problem(self) -> Problem:
+        return self.slabs.problem
+
+    @property
+    def kernel(self) -> str:
+        return self.artifact.design.kernel
+
+    @property
+    def isa(self) -> str:
+        return CORE_TARGETS[self.artifact.design.device].split("-")[0]
+
+    @property
+    def npu_bytes(self) -> int:
+        return self.slabs.npu_bytes
+
+    @property
+    def total_bytes(self) -> int:
+        return self.slabs.total_bytes
+
+    def describe(self) -> str:
+        """The plan in words, one fact a line."""
+        words = sum(map(len, self.streams)) // 4
+        return (
+            f"{self.slabs.describe()}\n"
+            f"{len(self.streams)} run(s) of the program in {self.artifact.folder}, {words} words"
+        )
+
+    def execute(self, src_ptr: int, dst_ptr: int) -> None:
+        """Move the data. Raises DeviceError if the device fails."""
+        load = Plan(self.slabs.load, self.num_threads)
+        unload = Plan(self.slabs.unload, self.num_threads)
+        with self.slabs.edges_meanwhile(src_ptr, dst_ptr, self.num_threads):
+            runtime.npu().execute(
+                self.artifact,
+                self.streams,
+                self.npu_bytes,
+                load=lambda buffer: load.execute(src_ptr, buffer),
+                unload=lambda buffer: unload.execute(buffer, dst_ptr),
+            )
+
+
+class Npu:
+    name = "npu"
+
+    def __init__(self) -> None:
+        self._plans: runtime.Recent[tuple[Problem, int], NpuPlan] = runtime.Recent(MAX_PLANS)
+        self._lock = threading.Lock()
+
+    def info(self) -> DeviceInfo:
+        try:
+            return DeviceInfo(self.name, True, runtime.npu().name)
+        except DeviceError as error:
+            return DeviceInfo(self.name, False, str(error).removeprefix("npu: "))
+
+    def plan(self, problem: Problem, num_threads: int) -> NpuPlan:
+        """Plan `problem` with a compiled program, building one where none will do.
+
+        Raises:
+            DeviceError: the device is not there, or no program is and none can be built.
+            PlanError: no part of the problem suits the NPU.
+        """
+        with self._lock:
+            return self._plans.get_or_make(
+                (problem, num_threads), partial(self._plan, problem, num_threads, may_build=True)
+            )
+
+    def plan_built(self, problem: Problem, num_threads: int) -> NpuPlan:
+        """As `plan`, but never builds: DeviceError where there is no program."""
+        return self._plan(problem, num_threads, may_build=False)
+
+    def _plan(self, problem: Problem, num_threads: int, *, may_build: bool) -> NpuPlan:
+        slabs, artifact = _program(problem, runtime.npu().model.device, may_build=may_build)
+        cache = Cache()
+        streams = tuple(
+            cache.instructions(repr((slabs.transpose, run)), partial(slabs.instructions, run))
+            for run in slabs.runs()
+        )
+        return NpuPlan(slabs, artifact, streams, num_threads)
+
+
+def _program(problem: Problem, device: str, *, may_build: bool) -> tuple[Slabs, Artifact]:
+    """The slabs of `problem` and the program that is best for them, among those there can be."""
+    best = plan_slabs(problem, device)
+    design = Design.of(best.transpose, kernel_symbol(best.transpose, best.kernel))
+    cache, toolchain = Cache(), Toolchain.find()
+    missing = toolchain.missing()
+    tools = None if missing else toolchain.fingerprint()
+    if artifact := cache.find(design, tools):
+        return best, artifact
+    others = _others(problem, cache.current(f"{device}-*", tools))
+    if others and _is_good_enough(others[0][0], best):
+        return others[0]
+    if may_build and not missing:
+        return best, build.build(best.transpose, best.kernel, cache=cache, toolchain=toolchain)
+    if others:
+        return others[0]
+    tools_missing = ", ".join(tool.name for tool in missing)
+    raise DeviceError(
+        f"npu: there is no compiled program for {design} in {cache.root}; run `hptp build`"
+        + (f" where its tools are (missing here: {tools_missing})" if missing else "")
+    )
+
+
+def _others(problem: Problem, artifacts: list[Artifact]) -> list[tuple[Slabs, Artifact]]:
+    """The programs that can do a part of `problem`, those that do most of it soonest first."""
+    found = []
+    for artifact in artifacts:
+        try:
+            found.append((plan_slabs(problem, artifact.design.device, artifact.design), artifact))
+        except PlanError:
+            continue
+    return sorted(found, key=lambda pair: (-pair[0].npu_bytes, _seconds(pair[0])))
+
+
+def _is_good_enough(slabs: Slabs, best: Slabs) -> bool:
+    """Whether to do without the best program, because this one leaves no more to the CPU."""
+    return slabs.npu_bytes == best.npu_bytes and _seconds(slabs) <= WORTH_BUILDING * _seconds(best)
+
+
+def _seconds(slabs: Slabs) -> float:
+    return predicted_seconds(slabs, Rates(), 0.0)
+
+
+DEVICE = Npu()
