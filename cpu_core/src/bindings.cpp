@@ -1,0 +1,389 @@
+// The Python extension hptp._core: the only file that knows Python.
+//
+// Three layers: functions on raw addresses, the printable Problem and Plan, and permute_numpy(), a
+// plain C function for small NumPy arrays, because at a microsecond a call an argument parser would
+// show. NumPy's C API is looked up once somebody has imported NumPy; nothing here imports it.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hptp.hpp"
+#include "hptp/isa.hpp"
+
+namespace py = pybind11;
+
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// Below this, giving up the GIL costs more than the copy.
+constexpr int64_t kKeepGilBytes = 16 << 10;
+
+// Above this, the cost of the general path does not matter, and neither does it choose the CPU
+// blindly.
+constexpr int64_t kMaxPlainBytes = 1 << 20;
+
+[[noreturn]] void raise(const char* class_name, const std::string& message) {
+  const py::object type = py::module_::import("hptp.errors").attr(class_name);
+  PyErr_SetString(type.ptr(), message.c_str());
+  throw py::error_already_set();
+}
+
+std::string quote(py::handle value) { return py::cast<std::string>(py::repr(value)); }
+
+py::tuple to_tuple(const int64_t* values, int count) {
+  py::tuple tuple(count);
+  for (int i = 0; i < count; ++i) tuple[i] = values[i];
+  return tuple;
+}
+
+// ---- perm
+// ----------------------------------------------------------------------------------------
+
+// An entry of perm as an index; floats and bools are refused, anything with __index__ is welcome.
+int64_t axis_of(py::handle entry, const py::object& perm) {
+  if (PyBool_Check(entry.ptr()) || !PyIndex_Check(entry.ptr())) {
+    raise("PermutationError", "perm " + quote(perm) + " must hold integers, not " + quote(entry));
+  }
+  const Py_ssize_t axis = PyNumber_AsSsize_t(entry.ptr(), nullptr);  // clips what is out of range
+  if (axis == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return axis;
+}
+
+Sizes normalize_perm(const py::object& perm, int ndim) {
+  if (!py::isinstance<py::iterable>(perm)) {
+    raise("PermutationError", "perm must be a sequence of integers, not " + quote(perm));
+  }
+  const py::tuple entries(perm);
+  if (static_cast<int>(entries.size()) != ndim) {
+    raise("PermutationError", "perm " + quote(perm) + " has " + std::to_string(entries.size()) +
+                                  " entries for " + std::to_string(ndim) + " axes");
+  }
+  Sizes axes;
+  std::vector<bool> seen(static_cast<size_t>(ndim));
+  for (py::handle entry : entries) {
+    int64_t axis = axis_of(entry, perm);
+    if (axis < -ndim || axis >= ndim) {
+      raise("PermutationError", "perm " + quote(perm) + " names axis " + quote(entry) +
+                                    " of an array with " + std::to_string(ndim) + " axes");
+    }
+    if (axis < 0) axis += ndim;
+    if (seen[static_cast<size_t>(axis)]) {
+      raise("PermutationError", "perm " + quote(perm) + " repeats axis " + std::to_string(axis));
+    }
+    seen[static_cast<size_t>(axis)] = true;
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+// ---- Problem
+// -------------------------------------------------------------------------------------
+
+const int64_t* check_strides(const char* name, const std::optional<Sizes>& strides, size_t ndim) {
+  if (!strides) return nullptr;
+  if (strides->size() != ndim) {
+    throw py::value_error(std::string(name) + " " + quote(py::cast(*strides)) + " has " +
+                          std::to_string(strides->size()) + " entries for " + std::to_string(ndim) +
+                          " axes");
+  }
+  return strides->data();
+}
+
+hptp::Problem make_problem(int64_t elem_bytes, const Sizes& shape, const py::object& perm,
+                           const std::optional<Sizes>& src_strides_bytes,
+                           const std::optional<Sizes>& dst_strides_bytes) {
+  if (elem_bytes < 0) {
+    throw py::value_error("elem_bytes is " + std::to_string(elem_bytes) + ", below 0");
+  }
+  const Sizes axes = normalize_perm(perm, static_cast<int>(shape.size()));
+  hptp::Problem problem;
+  const hptp::Status status = hptp::make_problem(
+      elem_bytes, static_cast<int>(shape.size()), shape.data(), axes.data(),
+      check_strides("src_strides_bytes", src_strides_bytes, shape.size()),
+      check_strides("dst_strides_bytes", dst_strides_bytes, shape.size()), &problem);
+  if (status == hptp::Status::overlap) {
+    raise("OutputError", "elements of the destination share memory: strides " +
+                             quote(py::cast(dst_strides_bytes)) + " bytes");
+  }
+  if (status != hptp::Status::ok) {
+    throw py::value_error(std::string(hptp::to_string(status)) + ": shape " +
+                          quote(py::cast(shape)) + ", " + std::to_string(elem_bytes) +
+                          "-byte elements");
+  }
+  return problem;
+}
+
+// The problem as a call on a source-ordered array: the axes by falling source stride.
+std::vector<int> source_order(const hptp::Problem& problem) {
+  std::vector<int> order;
+  for (int i = 0; i < problem.ndim; ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::abs(problem.axes[a].src_stride_bytes) > std::abs(problem.axes[b].src_stride_bytes);
+  });
+  return order;
+}
+
+py::tuple src_shape(const hptp::Problem& problem) {
+  Sizes shape;
+  for (int i : source_order(problem)) shape.push_back(problem.axes[i].size);
+  return to_tuple(shape.data(), problem.ndim);
+}
+
+py::tuple problem_perm(const hptp::Problem& problem) {
+  Sizes perm(static_cast<size_t>(problem.ndim));
+  int64_t position = 0;
+  for (int i : source_order(problem)) perm[static_cast<size_t>(i)] = position++;
+  return to_tuple(perm.data(), problem.ndim);
+}
+
+std::string problem_repr(const hptp::Problem& problem) {
+  return "<Problem: " + std::to_string(problem.elem_bytes) + "-byte elements, shape " +
+         quote(src_shape(problem)) + ", perm " + quote(problem_perm(problem)) + ">";
+}
+
+void bind_problem(py::module_& m) {
+  const auto column = [](int64_t hptp::Axis::* field) {
+    return [field](const hptp::Problem& problem) {
+      Sizes values;
+      for (int i = 0; i < problem.ndim; ++i) values.push_back(problem.axes[i].*field);
+      return to_tuple(values.data(), problem.ndim);
+    };
+  };
+  py::class_<hptp::Problem>(m, "Problem")
+      .def(py::init(&make_problem), py::arg("elem_bytes"), py::arg("shape"), py::arg("perm"),
+           py::arg("src_strides_bytes") = py::none(), py::arg("dst_strides_bytes") = py::none())
+      .def_readonly("elem_bytes", &hptp::Problem::elem_bytes)
+      .def_property_readonly("shape", column(&hptp::Axis::size))
+      .def_property_readonly("src_strides_bytes", column(&hptp::Axis::src_stride_bytes))
+      .def_property_readonly("dst_strides_bytes", column(&hptp::Axis::dst_stride_bytes))
+      .def_property_readonly("src_shape", &src_shape)
+      .def_property_readonly("perm", &problem_perm)
+      .def_property_readonly("nbytes", &hptp::num_bytes)
+      .def(
+          "__eq__", [](const hptp::Problem& a, const hptp::Problem& b) { return a == b; },
+          py::is_operator())
+      .def("__hash__", [](const hptp::Problem& problem) { return hptp::hash(problem); })
+      .def("__repr__", &problem_repr);
+}
+
+// ---- Plan and the calls on addresses
+// -------------------------------------------------------------
+
+void check(hptp::Status status) {
+  if (status == hptp::Status::ok) return;
+  if (status == hptp::Status::out_of_memory) throw std::bad_alloc();
+  if (status == hptp::Status::overlap) raise("OutputError", hptp::to_string(status));
+  throw py::value_error(hptp::to_string(status));
+}
+
+void execute_plan(const hptp::Plan& plan, uintptr_t src, uintptr_t dst) {
+  hptp::Status status;
+  {
+    const py::gil_scoped_release release;
+    status = hptp::execute(plan, reinterpret_cast<const void*>(src), reinterpret_cast<void*>(dst));
+  }
+  check(status);
+}
+
+void bind_plan(py::module_& m) {
+  py::class_<hptp::Plan>(m, "Plan")
+      .def(py::init([](const hptp::Problem& problem, int num_threads) {
+             return hptp::make_plan(problem, num_threads);
+           }),
+           py::arg("problem"), py::arg("num_threads") = 0)
+      .def_readonly("problem", &hptp::Plan::problem)
+      .def_property_readonly("kernel",
+                             [](const hptp::Plan& plan) { return std::string(plan.kernel); })
+      .def_property_readonly("isa", [](const hptp::Plan& plan) { return std::string(plan.isa); })
+      .def_readonly("num_threads", &hptp::Plan::num_threads)
+      .def("describe", &hptp::describe)
+      .def("execute", &execute_plan, py::arg("src_ptr"), py::arg("dst_ptr"))
+      .def("__repr__",
+           [](const hptp::Plan& plan) { return "<Plan: " + hptp::describe(plan) + ">"; });
+}
+
+// The caller has checked that the two do not overlap.
+void permute_addresses(uintptr_t src, const std::optional<Sizes>& src_strides_bytes, uintptr_t dst,
+                       const std::optional<Sizes>& dst_strides_bytes, const Sizes& shape,
+                       const py::object& perm, int64_t elem_bytes, int num_threads) {
+  const hptp::Problem problem =
+      make_problem(elem_bytes, shape, perm, src_strides_bytes, dst_strides_bytes);
+  hptp::Status status;
+  {
+    const py::gil_scoped_release release;
+    status = hptp::execute_cached(problem, reinterpret_cast<const void*>(src),
+                                  reinterpret_cast<void*>(dst), num_threads);
+  }
+  check(status);
+}
+
+hptp::Strided strided(const Sizes& shape, const Sizes& strides_bytes, int64_t elem_bytes) {
+  if (shape.size() > hptp::kMaxDims) check(hptp::Status::bad_ndim);
+  hptp::Strided memory{elem_bytes, static_cast<int>(shape.size()), {}, {}};
+  std::copy(shape.begin(), shape.end(), memory.shape);
+  if (!hptp::set_strides(&memory, check_strides("strides_bytes", strides_bytes, shape.size()))) {
+    check(hptp::Status::size_overflow);
+  }
+  return memory;
+}
+
+bool overlaps(uintptr_t a, const Sizes& a_shape, const Sizes& a_strides_bytes, uintptr_t b,
+              const Sizes& b_shape, const Sizes& b_strides_bytes, int64_t elem_bytes) {
+  return hptp::overlaps(
+      reinterpret_cast<const void*>(a), strided(a_shape, a_strides_bytes, elem_bytes),
+      reinterpret_cast<const void*>(b), strided(b_shape, b_strides_bytes, elem_bytes));
+}
+
+py::dict plan_cache_info() {
+  const hptp::PlanCacheInfo info = hptp::plan_cache().info();
+  py::dict dict;
+  dict["hits"] = info.hits;
+  dict["misses"] = info.misses;
+  dict["size"] = info.size;
+  dict["capacity"] = info.capacity;
+  return dict;
+}
+
+// ---- permute() for plain NumPy arrays
+// ------------------------------------------------------------
+
+// NumPy's C API, or null while nobody has imported NumPy: then no object can be an array.
+const py::detail::npy_api* numpy_api() {
+  static const py::detail::npy_api* api = nullptr;
+  if (api == nullptr) {
+    const auto numpy =
+        py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("numpy").ptr()));
+    if (numpy) api = &py::detail::npy_api::get();
+  }
+  return api;
+}
+
+// Built-in types of fixed size without Python objects inside. Structures, StringDType and types of
+// extension packages have other numbers.
+bool is_plain(const PyObject* descr) {
+  const int type = py::detail::array_descriptor_proxy(descr)->type_num;
+  constexpr int kLastBuiltIn = 23;  // float16
+  return type >= 0 && type <= kLastBuiltIn && type != py::detail::npy_api::NPY_OBJECT_ &&
+         type != py::detail::npy_api::NPY_VOID_;
+}
+
+int64_t item_bytes(const PyObject* descr) {
+  return py::detail::npy_api::get().PyArray_RUNTIME_VERSION_ < 0x12
+             ? py::detail::array_descriptor1_proxy(descr)->elsize
+             : py::detail::array_descriptor2_proxy(descr)->elsize;
+}
+
+// Reads a tuple or list of exact ints; false for anything else, however legal.
+bool plain_perm(PyObject* perm, int ndim, int64_t* axes) {
+  if (!PyTuple_CheckExact(perm) && !PyList_CheckExact(perm)) return false;
+  if (PySequence_Fast_GET_SIZE(perm) != ndim) return false;
+  PyObject** entries = PySequence_Fast_ITEMS(perm);
+  for (int i = 0; i < ndim; ++i) {
+    if (!PyLong_CheckExact(entries[i])) return false;
+    int overflow = 0;
+    const long axis = PyLong_AsLongAndOverflow(entries[i], &overflow);
+    if (overflow != 0) return false;
+    axes[i] = axis < 0 ? axis + ndim : axis;
+  }
+  return true;
+}
+
+hptp::Status run(const hptp::Problem& problem, const void* src, void* dst, int num_threads) {
+  if (hptp::num_bytes(problem) <= kKeepGilBytes) {
+    return hptp::execute_cached(problem, src, dst, num_threads);
+  }
+  const py::gil_scoped_release release;
+  return hptp::execute_cached(problem, src, dst, num_threads);
+}
+
+// Permutes a plain array; NotImplemented asks for the general path, which also words the errors.
+PyObject* permute_plain(PyObject* x, PyObject* perm, int num_threads) {
+  const py::detail::npy_api* numpy = numpy_api();
+  if (numpy == nullptr || Py_TYPE(x) != numpy->PyArray_Type_) Py_RETURN_NOTIMPLEMENTED;
+  const auto* array = py::detail::array_proxy(x);
+  if (!is_plain(array->descr) || array->nd > hptp::kMaxDims) Py_RETURN_NOTIMPLEMENTED;
+
+  int64_t axes[hptp::kMaxDims];
+  int64_t shape[hptp::kMaxDims];
+  int64_t strides_bytes[hptp::kMaxDims];
+  if (!plain_perm(perm, array->nd, axes)) Py_RETURN_NOTIMPLEMENTED;
+  std::copy_n(array->dimensions, array->nd, shape);
+  std::copy_n(array->strides, array->nd, strides_bytes);
+  hptp::Problem problem;
+  const hptp::Status valid = hptp::make_problem(item_bytes(array->descr), array->nd, shape, axes,
+                                                strides_bytes, nullptr, &problem);
+  if (valid != hptp::Status::ok || hptp::num_bytes(problem) > kMaxPlainBytes) {
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+
+  Py_intptr_t out_shape[hptp::kMaxDims];
+  for (int i = 0; i < array->nd; ++i) out_shape[i] = array->dimensions[axes[i]];
+  Py_INCREF(array->descr);  // the new array takes it over
+  PyObject* out = numpy->PyArray_NewFromDescr_(numpy->PyArray_Type_, array->descr, array->nd,
+                                               out_shape, nullptr, nullptr, 0, nullptr);
+  if (out == nullptr) return nullptr;
+  if (run(problem, array->data, py::detail::array_proxy(out)->data, num_threads) !=
+      hptp::Status::ok) {
+    Py_DECREF(out);
+    return PyErr_NoMemory();
+  }
+  return out;
+}
+
+// permute_numpy(x, perm, num_threads=0), called without an argument parser.
+PyObject* permute_numpy(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
+  if (num_args != 2 && num_args != 3) {
+    return PyErr_Format(PyExc_TypeError, "permute_numpy takes 2 or 3 arguments, not %zd", num_args);
+  }
+  int num_threads = 0;
+  if (num_args == 3) {
+    const long requested = PyLong_AsLong(args[2]);
+    if (requested == -1 && PyErr_Occurred() != nullptr) return nullptr;
+    num_threads = static_cast<int>(std::clamp(requested, 0L, long{hptp::kMaxThreads}));
+  }
+  try {
+    return permute_plain(args[0], args[1], num_threads);
+  } catch (py::error_already_set& error) {
+    error.restore();
+    return nullptr;
+  }
+}
+
+PyMethodDef permute_numpy_method{
+    "permute_numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(permute_numpy)),
+    METH_FASTCALL, "permute_numpy(x, perm, num_threads=0, /)\n--\n\n"};
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The C++ core of hptp.";
+  m.attr("version") = HPTP_VERSION;
+  bind_problem(m);
+  bind_plan(m);
+  m.def(
+      "normalize_perm",
+      [](const py::object& perm, int ndim) {
+        return to_tuple(normalize_perm(perm, ndim).data(), ndim);
+      },
+      py::arg("perm"), py::arg("ndim"));
+  m.def("permute", &permute_addresses, py::arg("src_ptr"), py::arg("src_strides_bytes"),
+        py::arg("dst_ptr"), py::arg("dst_strides_bytes"), py::arg("shape"), py::arg("perm"),
+        py::arg("elem_bytes"), py::arg("num_threads") = 0);
+  m.def("overlaps", &overlaps, py::arg("ptr_a"), py::arg("shape_a"), py::arg("strides_bytes_a"),
+        py::arg("ptr_b"), py::arg("shape_b"), py::arg("strides_bytes_b"), py::arg("elem_bytes"));
+  m.add_object("permute_numpy", py::reinterpret_steal<py::object>(PyCFunction_NewEx(
+                                    &permute_numpy_method, nullptr, m.attr("__name__").ptr())));
+  m.def("auto_threads", &hptp::auto_threads, py::arg("nbytes"));
+  m.def("usable_cpus", &hptp::usable_cpus);
+  m.def("isa", &hptp::isa_name);
+  m.def("isas", [] { return py::make_tuple(hptp::isa_name()); });
+  m.def("plan_cache_info", &plan_cache_info);
+}
