@@ -10,16 +10,15 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 
-from aie_design.combined_transpose import kernel_symbol
-
 from aie_design import build
 from aie_design.build import CORE_TARGETS, Toolchain
+from aie_design.combined_transpose import kernel_symbol
 from hptp._core import Plan, Problem
 from hptp.devices.base import DeviceInfo
 from hptp.errors import DeviceError, PlanError
 from hptp.npu import runtime
 from hptp.npu.artifacts import Artifact, Cache, Design
-from hptp.npu.cost import Rates, predicted_seconds
+from hptp.npu.cost import DEFAULT_RATES, Rates, predicted_seconds
 from hptp.npu.slabs import Slabs, plan_slabs
 
 MAX_PLANS = 256
@@ -54,6 +53,10 @@ class NpuPlan:
     @property
     def total_bytes(self) -> int:
         return self.slabs.total_bytes
+
+    def predicted_seconds(self, rates: Rates = DEFAULT_RATES) -> float:
+        """How long `execute` will take now; a device that idles takes longer to answer."""
+        return predicted_seconds(self.slabs, rates, runtime.npu().idle_seconds)
 
     def describe(self) -> str:
         """The plan in words, one fact a line."""
@@ -156,7 +159,7 @@ def _is_good_enough(slabs: Slabs, best: Slabs) -> bool:
 
 
 def _seconds(slabs: Slabs) -> float:
-    return predicted_seconds(slabs, Rates(), 0.0)
+    return predicted_seconds(slabs, DEFAULT_RATES, idle_seconds=0.0)
 
 
 DEVICE = Npu()

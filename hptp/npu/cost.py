@@ -19,20 +19,23 @@ class Rates:
     """The costs around the slabs.
 
     dispatch_seconds       from the call to the device and back, for one run
-    idle_seconds           extra for the first run after `idle_after_seconds` without one
+    wake_seconds           extra for the first run after `idle_after_seconds` without one
     copy_bytes_per_second  loading or unloading a buffer on the CPU
     """
 
     dispatch_seconds: float = 100e-6
-    idle_seconds: float = 0.130
+    wake_seconds: float = 0.130
     idle_after_seconds: float = 5.0
     copy_bytes_per_second: float = 10e9
 
 
-def predicted_seconds(slabs: Slabs, rates: Rates, seconds_since_last_run: float) -> float:
-    """The predicted time of executing `slabs`; infinity since the last run if there was none."""
+DEFAULT_RATES = Rates()
+
+
+def predicted_seconds(slabs: Slabs, rates: Rates, idle_seconds: float) -> float:
+    """The predicted time of executing `slabs` on a device that has been idle for so long."""
     seconds = len(slabs.runs()) * rates.dispatch_seconds
-    if seconds_since_last_run > rates.idle_after_seconds:
-        seconds += rates.idle_seconds
+    if idle_seconds > rates.idle_after_seconds:
+        seconds += rates.wake_seconds
     seconds += 2 * slabs.npu_bytes / rates.copy_bytes_per_second
     return seconds + len(slabs.origins) * slabs.transpose.predicted_seconds()

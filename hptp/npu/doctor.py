@@ -26,7 +26,7 @@ OK, MISSING, WRONG = "ok", "missing", "wrong"
 RUN, BUILD = "run", "build"
 
 # Below this, mapping buffers fails with err=-11 or the device is not listed at all (XRT issue 9132,
-# xdna-driver issue 903); the instruction buffer and two data buffers have to fit.
+# xdna-driver issue 903). [?] The driver maps a heap of 64 MiB for instructions first.
 MEMLOCK_BYTES = 64 << 20
 INSTALL = "install the driver and XRT from https://github.com/amd/xdna-driver"
 
@@ -184,14 +184,11 @@ def _firmware(host: Host) -> Check:
 
 def _xrt(host: Host) -> Check:
     folder = xrt_folder(host.root, host.environment)
-    libraries = [*folder.glob("lib*/libxrt_coreutil.so*")]
-    libraries += host.root.glob("usr/lib/*/libxrt_coreutil.so*")
+    libraries = _libraries(host, folder, "xrt_coreutil")
     if not libraries:
         return Check("XRT", MISSING, RUN, f"no libxrt_coreutil in {folder} or /usr/lib", INSTALL)
-    plugins = [*folder.glob("lib*/libxrt_driver_xdna.so*")]
-    plugins += host.root.glob("usr/lib/*/libxrt_driver_xdna.so*")
     version = _xrt_version(folder, libraries)
-    if not plugins:
+    if not _libraries(host, folder, "xrt_driver_xdna"):
         return Check(
             "XRT",
             WRONG,
@@ -200,6 +197,13 @@ def _xrt(host: Host) -> Check:
             "install the xrt_plugin-amdxdna package of the same version",
         )
     return Check("XRT", OK, RUN, f"version {version} in {libraries[0].parent}")
+
+
+def _libraries(host: Host, folder: Path, name: str) -> list[Path]:
+    """A shared library of XRT's, in its own folder or where distributions put it."""
+    patterns = [f"usr/lib/*/lib{name}.so*", f"usr/lib64/lib{name}.so*"]
+    found = [path for pattern in patterns for path in sorted(host.root.glob(pattern))]
+    return [*sorted(folder.glob(f"lib*/lib{name}.so*")), *found]
 
 
 def _xrt_version(folder: Path, libraries: Sequence[Path]) -> str:

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -97,11 +99,17 @@ class Npu:
         self._buffers: Recent[tuple[int, int, int], Any] = Recent(MAX_BUFFERS)
         self._lock = threading.Lock()
         self._wedged: tuple[str, tuple[Any, ...]] | None = None
+        self._last_run: float | None = None
 
     @property
     def failure(self) -> str:
         """Why this process may not use the device any more; empty while it may."""
         return self._wedged[0] if self._wedged else ""
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since the last run ended; infinity before the first."""
+        return math.inf if self._last_run is None else time.monotonic() - self._last_run
 
     def execute(
         self,
@@ -166,6 +174,7 @@ class Npu:
             state = run.wait(TIMEOUT_MS)
         except RuntimeError as error:
             raise RunFailed(f"a run could not be started: {error}") from error
+        self._last_run = time.monotonic()
         if state == states.ERT_CMD_STATE_COMPLETED:
             return
         unfinished = (
