@@ -137,8 +137,8 @@ TASK_SECONDS = 1e-6  # [?] the controller's time to write and queue two BDs
 
 
 def _split(count: int, parts: int) -> list[range]:
-    """`range(count)` as `parts` consecutive ranges whose lengths differ by at most one."""
-    edges = [count * i // parts for i in range(parts + 1)]
+    """`range(count)` as `parts` ranges whose lengths differ by at most one, empty ones last."""
+    edges = [-(-count * i // parts) for i in range(parts + 1)]
     return [range(a, b) for a, b in pairwise(edges)]
 
 
