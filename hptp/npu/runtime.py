@@ -22,12 +22,13 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from hptp.errors import DeviceError
+from hptp.errors import DeviceError, HptpError
 from hptp.npu import xrt
 from hptp.npu.artifacts import Artifact
 from hptp.npu.models import MODELS, Model, model_named
@@ -41,7 +42,8 @@ NUM_ARGUMENTS = 5  # opcode, instructions, their size, input, output
 # that is how a driver that does not give up is told apart.
 TIMEOUT_MS = 5000
 MAX_STREAMS = 64  # instruction buffers kept per program
-MAX_BUFFERS = 8  # data buffers kept
+MAX_BUFFERS = 8  # data buffers kept,
+MAX_BUFFER_BYTES = 1 << 28  # and their bytes, for they are pinned; the current two may be larger
 BUFFER_STEP_BYTES = 1 << 16  # data buffers are rounded up to this, so that similar sizes share one
 
 Key = TypeVar("Key")
@@ -89,11 +91,9 @@ class Npu:
 
     def __init__(self, pyxrt: ModuleType) -> None:
         self._xrt = pyxrt
-        try:
+        with _explained("no device opens; `hptp doctor` says why"):
             self._device = pyxrt.device(0)
             self.name = str(self._device.get_info(pyxrt.xrt_info_device.name))
-        except RuntimeError as error:
-            raise DeviceError(f"npu: no device opens ({error}); `hptp doctor` says why") from error
         self.model = _model(self.name)
         self._programs: Recent[str, Program] = Recent(self.model.contexts)
         self._buffers: Recent[tuple[int, int, int], Any] = Recent(MAX_BUFFERS)
@@ -153,10 +153,12 @@ class Npu:
         target = self._buffer(program, OUTPUT_ARGUMENT, nbytes)
         direction = self._xrt.xclBOSyncDirection
         load(_address(source))
-        source.sync(direction.XCL_BO_SYNC_BO_TO_DEVICE, nbytes, 0)
+        with _explained("the input does not reach the device"):
+            source.sync(direction.XCL_BO_SYNC_BO_TO_DEVICE, nbytes, 0)
         for words in streams:
             self._run(program, words, source, target)
-        target.sync(direction.XCL_BO_SYNC_BO_FROM_DEVICE, nbytes, 0)
+        with _explained("the output does not come back from the device"):
+            target.sync(direction.XCL_BO_SYNC_BO_FROM_DEVICE, nbytes, 0)
         unload(_address(target))
 
     def _run(self, program: Program, words: bytes, source: Any, target: Any) -> None:
@@ -200,26 +202,23 @@ class Npu:
 
     def _load(self, artifact: Artifact) -> Program:
         """Read an xclbin and give it a context."""
-        try:
-            xclbin = self._xrt.xclbin(str(artifact.xclbin))
+        path = artifact.xclbin
+        with _explained(f"XRT cannot read {path}; remove its folder and run `hptp build`"):
+            xclbin = self._xrt.xclbin(str(path))
             kernels = {kernel.get_name(): kernel.get_num_args() for kernel in xclbin.get_kernels()}
-        except RuntimeError as error:
-            raise DeviceError(
-                f"npu: XRT cannot read {artifact.xclbin} ({error}); remove its folder and run "
-                "`hptp build`"
-            ) from error
         names = [name for name in kernels if name.startswith(KERNEL_PREFIX)]
         if not names:
-            raise DeviceError(f"npu: {artifact.xclbin} has no kernel {KERNEL_PREFIX}*: {kernels}")
+            raise DeviceError(f"npu: {path} has no kernel {KERNEL_PREFIX}*: {kernels}")
         # XRT crashes on an argument beyond those the xclbin declares.
         if kernels[names[0]] < NUM_ARGUMENTS:
             raise DeviceError(
-                f"npu: kernel {names[0]} of {artifact.xclbin} takes {kernels[names[0]]} arguments, "
+                f"npu: kernel {names[0]} of {path} takes {kernels[names[0]]} arguments, "
                 f"not {NUM_ARGUMENTS}"
             )
-        uuid = self._device.register_xclbin(xclbin)
-        context = self._context(uuid)
-        return Program(xclbin, context, self._xrt.kernel(context, names[0]))
+        with _explained(f"the device does not take {path}; `hptp doctor` shows its versions"):
+            uuid = self._device.register_xclbin(xclbin)
+            context = self._context(uuid)
+            return Program(xclbin, context, self._xrt.kernel(context, names[0]))
 
     def _context(self, uuid: Any) -> Any:
         """A hardware context. Other processes use up the same few, so this can fail at any time."""
@@ -227,13 +226,9 @@ class Npu:
             return self._xrt.hw_context(self._device, uuid)
         except RuntimeError:
             self._make_room()
-        try:
+        contexts = f"of the device's {self.model.contexts}, which all processes share"
+        with _explained(f"no hardware context is free {contexts}"):
             return self._xrt.hw_context(self._device, uuid)
-        except RuntimeError as error:
-            raise DeviceError(
-                f"npu: no hardware context is free ({error}); the device has "
-                f"{self.model.contexts}, shared by all processes"
-            ) from error
 
     def _make_room(self) -> None:
         """Drop the program that was not used for longest, or all where the model needs that."""
@@ -244,31 +239,47 @@ class Npu:
 
     def _instructions(self, program: Program, words: bytes) -> Any:
         group = program.kernel.group_id(INSTRUCTIONS_ARGUMENT)
-        buffer = self._xrt.bo(self._device, len(words), self._xrt.bo.cacheable, group)
-        buffer.write(words, 0)
-        buffer.sync(self._xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, len(words), 0)
+        buffer = self._allocate(len(words), self._xrt.bo.cacheable, group)
+        with _explained("the instructions do not reach the device"):
+            buffer.write(words, 0)
+            buffer.sync(self._xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, len(words), 0)
         return buffer
 
     def _buffer(self, program: Program, argument: int, nbytes: int) -> Any:
         """A data buffer of at least `nbytes`, the same one for the same argument and size."""
         size = -(-nbytes // BUFFER_STEP_BYTES) * BUFFER_STEP_BYTES
         group = program.kernel.group_id(argument)
+        key = (argument, group, size)
+        if key not in self._buffers:
+            self._trim_buffers(size)
         return self._buffers.get_or_make(
-            (argument, group, size), lambda: self._allocate(size, group)
+            key, lambda: self._allocate(size, self._xrt.bo.host_only, group)
         )
 
-    def _allocate(self, size: int, group: int) -> Any:
-        try:
-            return self._xrt.bo(self._device, size, self._xrt.bo.host_only, group)
-        except RuntimeError as error:
-            raise DeviceError(
-                f"npu: no buffer of {size} bytes ({error}); `hptp doctor` shows the memlock limit"
-            ) from error
+    def _trim_buffers(self, size: int) -> None:
+        """Free the buffers used least recently, but for the last, until `size` more bytes fit."""
+        while len(self._buffers) > 1 and sum(b[2] for b in self._buffers) + size > MAX_BUFFER_BYTES:
+            self._buffers.popitem(last=False)
+
+    def _allocate(self, size: int, flags: Any, group: int) -> Any:
+        with _explained(f"no buffer of {size} bytes; `hptp doctor` shows the memlock limit"):
+            return self._xrt.bo(self._device, size, flags, group)
 
 
 def _address(buffer: Any) -> int:
     """Where the host sees a buffer."""
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer.map()))
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn what pyxrt raises into a DeviceError that says what it means and quotes it."""
+    try:
+        yield
+    except HptpError:
+        raise
+    except (RuntimeError, MemoryError) as error:
+        raise DeviceError(f"npu: {what}: {error}") from error
 
 
 def _model(name: str) -> Model:
@@ -279,7 +290,7 @@ def _model(name: str) -> Model:
 
 
 _open_lock = threading.Lock()
-_opened: tuple[int, Npu] | None = None
+_opened: Npu | None = None
 
 
 def npu() -> Npu:
@@ -290,10 +301,22 @@ def npu() -> Npu:
     """
     global _opened
     with _open_lock:
-        # Handles do not survive a fork: a child opens its own.
-        if _opened is None or _opened[0] != os.getpid():
-            _opened = (os.getpid(), Npu(xrt.load()))
-        device = _opened[1]
-    if device.failure:
-        raise DeviceError(f"npu: {device.failure}")
-    return device
+        if _opened is None:
+            _opened = Npu(xrt.load())
+        if _opened.failure:
+            raise DeviceError(f"npu: {_opened.failure}")
+        return _opened
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: open the device anew, and never close what the parent still uses.
+
+    Both share the open device file, so the child's copies must not run their destructors.
+    """
+    global _opened, _open_lock
+    if _opened is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_opened))
+    _opened, _open_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
