@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from hptp._core import Plan, Problem
-from reference import assert_same_bits, random_array
 
 from aie_design.instructions import decode, from_bytes
 from aie_design.operations import PatchAddress, WriteDescriptor
@@ -18,6 +17,7 @@ from hptp.errors import PlanError
 from hptp.npu import slabs as slabs_module
 from hptp.npu.artifacts import Design
 from hptp.npu.slabs import Slabs, plan_slabs
+from tests.reference import assert_same_bits, random_array
 
 
 def problem_of(x: np.ndarray, perm: Sequence[int]) -> Problem:
