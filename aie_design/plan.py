@@ -496,7 +496,7 @@ class TransposePlan:
         loops = self._loops(Box(range(slabs), range(rows), range(cols)))
         if len(loops) > 2:
             sizes = " x ".join(f"{loop.times} ({loop.name})" for loop in loops)
-            yield f"iteration: a task has three tile loops, {sizes}; a shim BD holds two"
+            yield f"iteration: three tile loops, {sizes}; a shim BD holds two"
         for loop in loops[:-1]:
             if loop.times > MAX_ITERATIONS:
                 yield f"iteration: {loop.name} = {loop.times} > {MAX_ITERATIONS}"
@@ -534,7 +534,8 @@ class TransposePlan:
     def predicted_seconds(self) -> float:
         """Time on the device, from the first tile to the last; dispatch and copies come on top.
 
-        The slowest of three: a worker's DMA channel, a worker's core, and the memory all share.
+        The slowest of four that work at once: a worker's DMA channel, a worker's core, the memory
+        all share, and the controller that issues the tasks.
         """
         device = DEVICES[self.device]
         waste_bytes = device.full_burst_bytes / BURST_WASTE
@@ -545,7 +546,7 @@ class TransposePlan:
         worker = (self.busiest_tiles() * a_tile + dma + core) / device.clock_hz
         memory = (reading + writing) * self.nbytes / DRAM_BYTES_PER_SECOND
         tasks = sum(len(self.tasks_of(*worker)) for worker in self.workers())
-        return max(worker, memory) + tasks * TASK_SECONDS
+        return max(worker, memory, tasks * TASK_SECONDS)
 
     def core_cycles(self) -> float:
         """Cycles of aie_kernels/transpose.cc for one tile, bound by its busiest unit."""
