@@ -154,9 +154,12 @@ class Toolchain:
         return [str(self._path(self.aiecc)), *AIECC_FLAGS, f"--peano={self.peano.path}", MLIR]
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What the tools run in: `environment`, with PATH leading to what they call themselves."""
+        """What the tools run in: `environment`, with PATH leading to what they call themselves.
+
+        The folders come last: one may be /usr/bin, and `aiecc.py` needs the first python3 to stay.
+        """
         folders = [str(self._path(tool).parent) for tool in (self.xclbinutil, self.aiecc)]
-        return {**environment, "PATH": os.pathsep.join([*folders, environment.get("PATH", "")])}
+        return {**environment, "PATH": os.pathsep.join([environment.get("PATH", ""), *folders])}
 
     def _path(self, tool: Tool) -> Path:
         if tool.path is None:

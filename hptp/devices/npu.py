@@ -6,15 +6,17 @@ better one is built, unless that would be much faster.
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from functools import partial
 
 from aie_design import build
 from aie_design.build import CORE_TARGETS, Toolchain
 from aie_design.combined_transpose import kernel_symbol
 from hptp._core import Plan, Problem
-from hptp.devices.base import DeviceInfo
+from hptp.devices.base import DeviceInfo, DevicePlan
 from hptp.errors import DeviceError, PlanError
 from hptp.npu import runtime
 from hptp.npu.artifacts import Artifact, Cache, Design
@@ -23,6 +25,10 @@ from hptp.npu.slabs import Slabs, plan_slabs
 
 MAX_PLANS = 256
 WORTH_BUILDING = 2.0
+
+# What `measure` moves: so much that copying is all, so little that dispatching is.
+COPY_BYTES = 64 << 20
+SMALL_SIDE = 64
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,21 @@ class Npu:
         """As `plan`, but never builds: DeviceError where there is no program."""
         return self._plan(problem, num_threads, may_build=False)
 
+    def measure(self) -> Rates:
+        """The costs around the slabs as they are on this machine: seconds of measuring.
+
+        Raises:
+            DeviceError: the device is not there, or no program for a small matrix has been built.
+        """
+        copy = Plan(Problem(1, (COPY_BYTES,), (0,)), 0)
+        copying = COPY_BYTES / _shortest(copy, COPY_BYTES, repeats=5)
+        small = self.plan_built(Problem(4, (SMALL_SIDE, SMALL_SIDE), (1, 0)), 0)
+        whole = _shortest(small, small.total_bytes, repeats=50)
+        rest = whole - small.slabs.transpose.predicted_seconds()
+        return replace(
+            DEFAULT_RATES, dispatch_seconds=max(rest, 0.0), copy_bytes_per_second=copying
+        )
+
     def _plan(self, problem: Problem, num_threads: int, *, may_build: bool) -> NpuPlan:
         slabs, artifact = _program(problem, runtime.npu().model.device, may_build=may_build)
         cache = Cache()
@@ -117,6 +138,17 @@ class Npu:
             for run in slabs.runs()
         )
         return NpuPlan(slabs, artifact, streams, num_threads)
+
+
+def _shortest(plan: DevicePlan, nbytes: int, repeats: int) -> float:
+    """The least seconds of several executions, after one that warms up."""
+    source, target = (ctypes.create_string_buffer(nbytes) for _ in range(2))
+    seconds = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        plan.execute(ctypes.addressof(source), ctypes.addressof(target))
+        seconds.append(time.perf_counter() - start)
+    return min(seconds[1:])
 
 
 def _program(problem: Problem, device: str, *, may_build: bool) -> tuple[Slabs, Artifact]:

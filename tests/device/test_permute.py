@@ -9,7 +9,9 @@ from hptp._core import Problem
 import hptp as hp
 from hptp.devices import npu
 from hptp.devices.npu import NpuPlan
+from hptp.npu import runtime
 from hptp.npu.artifacts import Design
+from hptp.npu.cost import DEFAULT_RATES
 from tests.device.fake_pyxrt import Hardware, put_program
 from tests.device.machine import Machine
 from tests.reference import assert_same_bits, permuted, random_array
@@ -151,6 +153,24 @@ def test_a_program_for_another_tile_does_what_it_can(machine: Machine) -> None:
 def test_the_device_says_who_it_is(machine: Machine) -> None:
     info = {info.name: info for info in hp.devices()}["npu"]
     assert (info.available, info.reason) == (True, "RyzenAI-npu1")
+
+
+def test_the_rates_of_this_machine_can_be_measured(machine: Machine) -> None:
+    with pytest.raises(hp.DeviceError, match="no compiled program"):
+        npu.DEVICE.measure()
+    machine.provide_for(random_array((64, 64), "i4"), (1, 0))
+    rates = npu.DEVICE.measure()
+    assert rates.dispatch_seconds > 0.0
+    assert rates.copy_bytes_per_second > 0.0
+
+
+def test_a_plan_predicts_that_an_idle_device_has_to_wake(machine: Machine) -> None:
+    plan = check(machine, random_array((64, 64), "i4"), (1, 0))
+    awake = plan.predicted_seconds()
+    assert awake < DEFAULT_RATES.wake_seconds
+    assert runtime._opened is not None
+    runtime._opened._last_run = None
+    assert plan.predicted_seconds() > DEFAULT_RATES.wake_seconds
 
 
 @pytest.mark.parametrize("hardware", [Hardware("NPU Strix Halo", contexts=32)])

@@ -197,6 +197,16 @@ def test_tools_are_found_where_the_environment_says(tools: Tools) -> None:
     assert tools.find().missing() == []
 
 
+def test_the_tools_find_each_other_and_the_same_python(tools: Tools) -> None:
+    path = tools.find().environment({"PATH": "/venv/bin", "HOME": "/h"})
+    assert path["PATH"].split(":") == [
+        "/venv/bin",
+        str(tools.root / "bin"),
+        str(tools.root / "mlir_aie/bin"),
+    ]
+    assert path["HOME"] == "/h"
+
+
 def test_the_older_aiecc_script_will_do(tools: Tools, cache: Cache) -> None:
     aiecc = tools.root / "mlir_aie/bin/aiecc"
     aiecc.rename(aiecc.with_name("aiecc.py"))
