@@ -490,10 +490,16 @@ class TransposePlan:
         )
 
     def _task_violations(self) -> Iterator[str]:
-        """What the tasks' tile loops break; each limit once, by the first worker that breaks it."""
+        """What the tasks' tile loops break; each limit once, by the largest task that breaks it."""
         extents = {self._task_extent(self.share(*worker)) for worker in self.workers()}
-        slabs, rows, cols = map(max, zip(*extents, strict=True))
-        loops = self._loops(Box(range(slabs), range(rows), range(cols)))
+        broken: dict[str, str] = {}
+        for extent in sorted(extents, reverse=True):
+            for violation in self._loop_violations(self._loops(Box(*map(range, extent)))):
+                broken.setdefault(violation.partition(" = ")[0], violation)
+        yield from broken.values()
+
+    def _loop_violations(self, loops: list[Loop]) -> Iterator[str]:
+        """What one task with these tile loops breaks."""
         if len(loops) > 2:
             sizes = " x ".join(f"{loop.times} ({loop.name})" for loop in loops)
             yield f"iteration: three tile loops, {sizes}; a shim BD holds two"
