@@ -137,7 +137,7 @@ def plan_slabs(problem: Problem, device: str, design: Design | None = None) -> S
     if problem.nbytes == 0 or ndim == 0:
         raise PlanError(f"nothing to do for the NPU: {problem}")
     fixed = next((k for k in range(ndim) if perm[ndim - 1 - k] != ndim - 1 - k), ndim)
-    cut = _rows(problem, fixed) if fixed else _matrix(problem, design)
+    cut = _rows(problem, fixed, design) if fixed else _matrix(problem, design)
     return _slabs(problem, cut, device, design)
 
 
@@ -175,8 +175,11 @@ def _matrix(problem: Problem, design: Design | None) -> _Cut:
     return _Cut(tuple(kept), kernel, elem_bytes, rows=rows, cols=cols)
 
 
-def _rows(problem: Problem, fixed: int) -> _Cut:
-    """Cut where the last `fixed` axes stay: rows that move as they are."""
+def _rows(problem: Problem, fixed: int, design: Design | None) -> _Cut:
+    """Cut where the last `fixed` axes stay: rows that move as they are.
+
+    A design for other elements than a row moves it in pieces, if it has tiles of one row.
+    """
     kept = list(problem.shape)
     rows = len(kept) - fixed - 1
     unit = prod(kept[rows + 1 : -1]) * problem.elem_bytes
@@ -192,13 +195,19 @@ def _rows(problem: Problem, fixed: int) -> _Cut:
             f"rows of {problem.shape[-1]} elements of {problem.elem_bytes} bytes hold no multiple "
             f"of {WORD_BYTES} bytes, which is what the NPU moves"
         )
-    if rows > 0 and kept[-1] * unit <= MAX_WIDE_BYTES:
-        cols = problem.perm.index(rows)
-        return _Cut(tuple(kept), "copy", kept[-1] * unit, fixed, rows=rows, cols=cols)
-    kept[-1] = multiple_of(LONG_ROW_STEP_BYTES) or kept[-1]
     row_bytes = kept[-1] * unit
-    piece = max(k for k in _divisors(row_bytes, MAX_WIDE_BYTES) if k % WORD_BYTES == 0)
-    return _Cut(tuple(kept), "copy", piece, fixed, pieces=row_bytes // piece)
+    whole = row_bytes <= MAX_WIDE_BYTES if design is None else row_bytes == design.elem_bytes
+    if rows > 0 and whole:
+        cols = problem.perm.index(rows)
+        return _Cut(tuple(kept), "copy", row_bytes, fixed, rows=rows, cols=cols)
+    if design is None:
+        kept[-1] = multiple_of(LONG_ROW_STEP_BYTES) or kept[-1]
+        divisors = _divisors(kept[-1] * unit, MAX_WIDE_BYTES)
+        piece = max(k for k in divisors if k % WORD_BYTES == 0)
+    else:
+        kept[-1] = multiple_of(design.n * design.elem_bytes)
+        piece = design.elem_bytes
+    return _Cut(tuple(kept), "copy", piece, fixed, pieces=kept[-1] * unit // piece)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -184,6 +185,21 @@ def test_a_given_design_keeps_its_tile() -> None:
     out = np.zeros((20, 40), "i4")
     run(slabs, x, out)
     assert_same_bits(out, x.T.copy())
+
+
+def test_a_design_of_single_rows_moves_rows_of_any_length() -> None:
+    mover = Design("npu", 64, 1, 2, 1, 2, 2, 2, "copy")
+    for length, kept in ((1000, 992), (96, 96), (40, 32)):
+        x = random_array((6, 10, length), "f4")
+        slabs = plan_slabs(problem_of(x, (1, 0, 2)), "npu", mover)
+        assert slabs.npu_bytes == 60 * kept * 4
+        out = np.zeros((10, 6, length), "f4")
+        run(slabs, x, out)
+        assert_same_bits(out, x.transpose(1, 0, 2).copy())
+    with pytest.raises(PlanError, match="fills a tile"):
+        plan_slabs(Problem(4, (6, 10, 31), (1, 0, 2)), "npu", mover)
+    with pytest.raises(PlanError, match="M=1 is not a multiple of m=2"):
+        plan_slabs(Problem(4, (6, 10, 64), (1, 0, 2)), "npu", replace(mover, m=2))
 
 
 @pytest.mark.parametrize(
