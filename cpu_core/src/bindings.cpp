@@ -16,6 +16,7 @@
 
 #include "hptp.hpp"
 #include "hptp/isa.hpp"
+#include "hptp/nt_copy.hpp"
 
 namespace py = pybind11;
 
@@ -242,6 +243,22 @@ bool overlaps(uintptr_t a, const Sizes& a_shape, const Sizes& a_strides_bytes, u
       reinterpret_cast<const void*>(b), strided(b_shape, b_strides_bytes, elem_bytes));
 }
 
+using CopyFunction = void (*)(const void*, void*, int64_t, int);
+
+template <CopyFunction copy>
+void copy_addresses(uintptr_t src, uintptr_t dst, int64_t nbytes, int num_threads) {
+  const py::gil_scoped_release release;
+  copy(reinterpret_cast<const void*>(src), reinterpret_cast<void*>(dst), nbytes, num_threads);
+}
+
+// What the benchmark compares with.
+void bind_copies(py::module_& m) {
+  m.def("nt_copy", &copy_addresses<&hptp::copy_non_temporal>, py::arg("src_ptr"),
+        py::arg("dst_ptr"), py::arg("nbytes"), py::arg("num_threads"));
+  m.def("memcpy", &copy_addresses<&hptp::copy_cached>, py::arg("src_ptr"), py::arg("dst_ptr"),
+        py::arg("nbytes"), py::arg("num_threads"));
+}
+
 py::dict plan_cache_info() {
   const hptp::PlanCacheInfo info = hptp::plan_cache().info();
   py::dict dict;
@@ -368,6 +385,7 @@ PYBIND11_MODULE(_core, m) {
   m.attr("version") = HPTP_VERSION;
   bind_problem(m);
   bind_plan(m);
+  bind_copies(m);
   m.def(
       "normalize_perm",
       [](const py::object& perm, int ndim) {
