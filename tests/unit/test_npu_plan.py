@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aie_design.plan import DEVICES, Finish, Tap, Transfer, TransposePlan
+from aie_design.plan import Finish, Tap, Transfer, TransposePlan
 from hptp.errors import PlanError
+from tests.small_plans import small_plans
 from tests.toolchain.plans import refused_plans
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "lowered.json").read_text())
@@ -84,41 +85,6 @@ def check_moves(plan: TransposePlan) -> None:
     assert writes.sum() == plan.batch * plan.M * plan.N  # nothing between the rows
     np.add.at(reads, slab_in.reshape(-1), -1)
     assert not reads.any()
-
-
-def small_plans(seed: int) -> Any:
-    """Endless legal plans of a few thousand elements, with everything a plan can say."""
-    rng = Random(seed)
-    while True:
-        device = rng.choice(tuple(DEVICES))
-        s = rng.choice((4, 8, 1))
-        m, n = s * rng.randint(1, 4), s * rng.randint(1, 4)
-        M, N = m * rng.randint(1, 5), n * rng.randint(1, 5)
-        batch = rng.choice((1, 1, 2, 3, 7))
-        ld_in, ld_out = N + 4 * rng.randint(0, 3), M + 4 * rng.randint(0, 3)
-        apart = rng.random() < 0.5
-        plan = TransposePlan(
-            M,
-            N,
-            m,
-            n,
-            s,
-            rng.choice((4, 8, 12) if s == 1 else (1, 2, 4, 8)),
-            device=device,
-            ld_in=rng.choice((None, ld_in)),
-            ld_out=rng.choice((None, ld_out)),
-            batch=batch,
-            batch_stride_in=M * ld_in + 8 if apart else None,
-            batch_stride_out=N * ld_out + 4 if apart else None,
-            columns=rng.randint(1, DEVICES[device].columns),
-            channels=rng.choice((1, 2)),
-            order=rng.choice(("rows", "cols")),
-            depth=rng.choice((1, 2)),
-            tasks=rng.choice((None, 1, 2, 3)),
-            in_flight=rng.randint(1, 4),
-        )
-        if not plan.violations():
-            yield plan
 
 
 def test_every_pattern_visits_each_element_once() -> None:

@@ -1,0 +1,1 @@
+"""Small designs beside the main one."""
