@@ -3,77 +3,47 @@
 The prediction (TransposePlan.predicted_seconds) orders the tiles; the work goes to as many columns
 and channels as it divides among, in the order that needs fewer tasks.
 
-    >>> plan = choose(4096, 4096, 4, device="npu2")
+    >>> plan = TransposePlan.for_problem(4096, 4096, 4, device="npu2")
     >>> plan.m, plan.n, plan.columns, plan.channels
     (32, 64, 8, 2)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
 from aie_design.plan import DEVICES, TransposePlan
 
-BLOCKS = (4, 8)
 BANK_TILE_BYTES = 15_360  # a quarter of L1 less the stack: every buffer gets a bank of its own
+SHORT_RUN_BYTES = 32  # runs shorter than this waste more than half of every burst
 LONGEST_RUN_BYTES = 1024  # longer runs than twice a full burst gain nothing
 
 
-def choose(
-    M: int,
-    N: int,
-    elem_bytes: int,
-    *,
-    device: str = "npu",
-    ld_in: int | None = None,
-    ld_out: int | None = None,
-    batch: int = 1,
-    batch_stride_in: int | None = None,
-    batch_stride_out: int | None = None,
-) -> TransposePlan:
-    """The plan of least predicted time for `batch` M×N matrices; arguments as in TransposePlan.
-
-    Returns:
-        A legal plan without idle workers; its `reason` says what bounds it and what came next.
-
-    Raises:
-        PlanError: no tile divides the matrix, or its layout breaks a limit whatever the tile is.
-    """
-    smallest = TransposePlan(
-        M,
-        N,
-        4,
-        4,
-        4,
-        elem_bytes,
-        device=device,
-        ld_in=ld_in,
-        ld_out=ld_out,
-        batch=batch,
-        batch_stride_in=batch_stride_in,
-        batch_stride_out=batch_stride_out,
-    )
-    smallest.check()
-    plans = [_spread(replace(smallest, m=m, n=n, s=s)) for m, n, s in _tiles(M, N, elem_bytes)]
+def choose(problem: TransposePlan) -> TransposePlan:
+    """`problem`, a legal plan of the smallest tile there can be, with the best tile and workers."""
+    plans = [_spread(replace(problem, m=m, n=n, s=s)) for m, n, s in _tiles(problem)]
     ranked = sorted(plans, key=lambda plan: (plan.predicted_seconds(), plan.core_cycles()))
-    legal = (plan for ordered in map(_order, ranked) if not (plan := ordered).violations())
+    legal = (plan for plan in map(_order, ranked) if not plan.violations())
     best, second = next(legal), next(legal, None)
     return replace(best, reason=_reason(best, second))
 
 
-def _tiles(M: int, N: int, elem_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """(m, n, s) of every tile worth a look."""
-    for s in BLOCKS:
-        sides = (_divisors(size, s, LONGEST_RUN_BYTES // elem_bytes) for size in (M, N))
-        for m, n in product(*sides):
-            if m * n * elem_bytes <= BANK_TILE_BYTES:
-                yield m, n, s
+def _tiles(problem: TransposePlan) -> list[tuple[int, int, int]]:
+    """(m, n, s) of every tile worth a look: those with short runs only if there are no others."""
+    e = problem.elem_bytes
+    tiles = [
+        (m, n, s)
+        for s in ((4, 8) if problem.s == 4 else (1,))
+        for m, n in product(_divisors(problem.M, s, e), _divisors(problem.N, s, e))
+        if m * n * e <= BANK_TILE_BYTES
+    ]
+    return [tile for tile in tiles if min(tile[:2]) * e >= SHORT_RUN_BYTES] or tiles
 
 
-def _divisors(size: int, s: int, longest: int) -> list[int]:
-    """The divisors of `size` that are multiples of `s`, up to `longest`."""
+def _divisors(size: int, s: int, elem_bytes: int) -> list[int]:
+    """The divisors of `size` that are multiples of `s`, up to the longest run that is useful."""
+    longest = max(s, LONGEST_RUN_BYTES // elem_bytes)
     return [d for d in range(s, min(size, longest) + 1, s) if size % d == 0]
 
 

@@ -27,10 +27,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise, product
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hptp.errors import PlanError
 
+KERNEL_ELEM_BYTES = (1, 2, 4, 8)
 WORD_BYTES = 4
 L1_BYTES = 64 * 1024
 STACK_BYTES = 1024
@@ -419,7 +420,7 @@ class TransposePlan:
         if self.s == 1:
             if type(self.elem_bytes) is not int or self.elem_bytes < 1 or self.elem_bytes % 4:
                 yield f"elem_bytes={self.elem_bytes!r} is no multiple of 4, as s=1 needs"
-        elif self.elem_bytes not in (1, 2, 4, 8):
+        elif self.elem_bytes not in KERNEL_ELEM_BYTES:
             yield f"elem_bytes={self.elem_bytes!r} is none of 1, 2, 4, 8"
         if self.order not in ("rows", "cols"):
             yield f"order={self.order!r} is neither 'rows' nor 'cols'"
@@ -527,11 +528,47 @@ class TransposePlan:
     # --- Prediction ----------------------------------------------------------------------------
 
     @classmethod
-    def for_problem(cls, M: int, N: int, elem_bytes: int, **layout: Any) -> TransposePlan:
-        """The plan with the least predicted time; see `aie_design.choose.choose`."""
+    def for_problem(
+        cls,
+        M: int,
+        N: int,
+        elem_bytes: int,
+        *,
+        device: str = "npu",
+        ld_in: int | None = None,
+        ld_out: int | None = None,
+        batch: int = 1,
+        batch_stride_in: int | None = None,
+        batch_stride_out: int | None = None,
+    ) -> TransposePlan:
+        """The legal plan of least predicted time, without idle workers; its `reason` says why.
+
+        Shapes that no block of the kernel divides, and elements it does not know, are left to the
+        DMA engines (s = 1) if the elements are whole words.
+
+        Raises:
+            PlanError: no tile divides the matrix, or its layout breaks a limit whatever the tile.
+        """
         from aie_design.choose import choose
 
-        return choose(M, N, elem_bytes, **layout)
+        blocks = elem_bytes in KERNEL_ELEM_BYTES and M % 4 == 0 and N % 4 == 0
+        side = 4 if blocks or elem_bytes % WORD_BYTES else 1
+        problem = cls(
+            M,
+            N,
+            side,
+            side,
+            side,
+            elem_bytes,
+            device=device,
+            ld_in=ld_in,
+            ld_out=ld_out,
+            batch=batch,
+            batch_stride_in=batch_stride_in,
+            batch_stride_out=batch_stride_out,
+        )
+        problem.check()
+        return choose(problem)
 
     def busiest_tiles(self) -> int:
         """Tiles of the worker that has most."""
@@ -556,12 +593,14 @@ class TransposePlan:
 
     def core_cycles(self) -> float:
         """Cycles of aie_kernels/transpose.cc for one tile, bound by its busiest unit."""
-        row_bytes = self.m * self.elem_bytes
-        piece_bytes = min(VECTOR_BYTES, row_bytes & -row_bytes)
+        copies = self.s == 1
+        run_bytes = self.tile_bytes if copies else self.m * self.elem_bytes
+        piece_bytes = min(VECTOR_BYTES, run_bytes & -run_bytes)
         slots = VECTOR_BYTES // piece_bytes
         pieces = self.tile_bytes // (piece_bytes * self.s)
         vectors = -(-pieces // slots) * self.s
-        shuffles = (self.s - 1).bit_length() + (self.s * self.elem_bytes < VECTOR_BYTES)
+        one_block = self.s * self.elem_bytes == VECTOR_BYTES
+        shuffles = 0 if copies else (self.s - 1).bit_length() + (not one_block)
         # A store moves 32 bytes; pieces below 16 go word by word, in, through a vector, and out.
         moves = max(2, slots) if piece_bytes >= 16 else 3 * VECTOR_BYTES // WORD_BYTES
         return TILE_CYCLES + vectors * max(moves, shuffles)

@@ -414,11 +414,25 @@ def test_the_choice_is_the_best_of_all_tiles() -> None:
     assert best.predicted_seconds() == min(plan.predicted_seconds() for plan in legal)
 
 
+def test_sizes_with_few_divisors() -> None:
+    """1004 = 4 x 251: the tile is as wide or as tall as the matrix, never both."""
+    plan = TransposePlan.for_problem(1004, 1004, 1)
+    assert {plan.m, plan.n} == {4, 1004}
+    check_moves(replace(plan, M=plan.m, N=2 * plan.n, columns=1, channels=1))
+
+
 def test_shapes_without_a_tile_are_refused() -> None:
     with pytest.raises(PlanError, match="M=66 is not a multiple of m=4"):
-        TransposePlan.for_problem(66, 64, 4)
+        TransposePlan.for_problem(66, 64, 2)
     with pytest.raises(PlanError, match="elem_bytes=3"):
         TransposePlan.for_problem(64, 64, 3)
+
+
+@pytest.mark.parametrize("M, N, elem_bytes", [(66, 35, 4), (9, 64, 8), (16, 16, 12), (1, 7, 64)])
+def test_dma_transposes_what_the_kernel_cannot(M: int, N: int, elem_bytes: int) -> None:
+    plan = TransposePlan.for_problem(M, N, elem_bytes)
+    assert plan.s == 1
+    check_moves(plan)
 
 
 def test_one_array_serves_every_shape() -> None:
