@@ -23,7 +23,7 @@ class Loop(NamedTuple):
 
 
 class Descriptor(NamedTuple):
-    """One BD. `dims` are innermost first, `next` is None at the end of a chain, locks (id, value)."""
+    """One BD: `dims` innermost first, `next` None at the end of a chain, locks as (id, value)."""
 
     column: int
     row: int

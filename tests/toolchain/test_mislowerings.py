@@ -178,7 +178,7 @@ def test_g1_repeats_a_pattern_of_fewer_than_four_dimensions() -> None:
 
 
 def lowered_fill_of_rows(rows: int) -> Task:
-    """A fill of `rows` rows of 32 words with a two-dimensional pattern, as a user would write it."""
+    """A fill of rows of 32 words with a two-dimensional pattern, as a user would write it."""
     import numpy as np
     from aie.helpers.taplib import TensorAccessPattern
     from aie.iron import ObjectFifo, Program, Runtime
