@@ -1,7 +1,7 @@
 """The interpreter as a device: the NPU's slabs, program and words, executed on this machine.
 
-Slow and exact: it is how the NPU's path is tested and shown where there is no NPU. Only copying into
-and out of buffers is replaced, by copying into and out of arrays.
+Slow and exact: how the NPU's path is tested, and shown where there is none. Where the NPU has
+buffers that the host copies into and out of, there are arrays.
 """
 
 from __future__ import annotations
