@@ -12,6 +12,7 @@ import importlib.machinery
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,15 @@ def _readable_and_writable(path: Path) -> bool:
     return os.access(path, os.R_OK | os.W_OK)
 
 
+def _import_error(module: str) -> str:
+    """Why importing a compiled module fails here, empty if it does not; it may crash, so apart."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", f"import {module}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    return lines[-1] if done.returncode else ""
+
+
 @dataclass(frozen=True)
 class Host:
     """The machine under examination; tests give a folder for `root` and their own environment."""
@@ -61,6 +71,7 @@ class Host:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     packages: Sequence[str] = tuple(sys.path)
     usable: Callable[[Path], bool] = _readable_and_writable
+    import_error: Callable[[str], str] = _import_error
 
     def read(self, path: str) -> str | None:
         """A small file's text without surrounding space, or None."""
@@ -221,6 +232,9 @@ def _pyxrt(host: Host) -> Check:
     for binding in found:
         importable = str(binding.path.parent) in map(str, host.packages)
         if importable and binding.path.name.removeprefix("pyxrt") in suffixes:
+            if error := host.import_error("pyxrt"):
+                fix = "run `source setup.sh` in XRT's folder; XRT and pyxrt must be of one version"
+                return Check("pyxrt", WRONG, RUN, f"{binding.path} does not load: {error}", fix)
             return Check("pyxrt", OK, RUN, f"{binding.path} for Python {PYTHON} ({ABI})")
     status = WRONG if found else MISSING
     reason, _, fix = why_not(found).rpartition(": ")
@@ -233,6 +247,9 @@ def _pyxrt(host: Host) -> Check:
 def _mlir_aie(host: Host, tool: Tool) -> Check:
     if tool.path is None:
         return Check("mlir-aie", MISSING, BUILD, f"no package `aie` for Python {PYTHON}", tool.fix)
+    if error := host.import_error("aie.iron"):
+        detail = f"{tool.path} does not load: {error}"
+        return Check("mlir-aie", WRONG, BUILD, detail, "install what is missing, or: " + tool.fix)
     return Check("mlir-aie", OK, BUILD, f"{tool.path}, IRON {_generation(host)}")
 
 

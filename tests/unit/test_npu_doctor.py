@@ -69,7 +69,7 @@ class Machine:
         shutil.rmtree(target) if target.is_dir() else target.unlink()
 
     def examine(self, **changes: object) -> dict[str, Check]:
-        host = Host(self.root, self.environment, self.packages, lambda path: True)
+        host = Host(self.root, self.environment, self.packages, lambda path: True, lambda name: "")
         return {check.name: check for check in examine(replace(host, **changes))}  # type: ignore[arg-type]
 
 
@@ -191,6 +191,29 @@ def test_a_device_of_another_group_is_named_with_its_fix(machine: Machine) -> No
     check = machine.examine(usable=lambda path: False)["permissions"]
     assert (check.status, "render" in check.fix) == ("wrong", True)
     assert str(machine.root / "dev/accel/accel0") in check.detail
+
+
+@pytest.mark.parametrize("module, name", [("pyxrt", "pyxrt"), ("aie.iron", "mlir-aie")])
+def test_a_module_that_does_not_load_is_quoted(machine: Machine, module: str, name: str) -> None:
+    def import_error(imported: str) -> str:
+        return "ImportError: libxrt_coreutil.so.2" if imported == module else ""
+
+    checks = machine.examine(import_error=import_error)
+    assert [check.name for check in checks.values() if check.status != "ok"] == [name]
+    assert "does not load: ImportError: libxrt_coreutil.so.2" in checks[name].detail
+    assert checks[name].fix
+
+
+def test_modules_are_imported_in_a_process_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fine.py").write_text("")
+    (tmp_path / "crashing.py").write_text("import os; os._exit(11)")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_error = Host().import_error
+    assert import_error("fine") == ""
+    assert import_error("crashing") == "exit status 11"
+    assert import_error("absent") == "ModuleNotFoundError: No module named 'absent'"
 
 
 def test_the_permission_check_opens_the_device_as_this_user(machine: Machine) -> None:
