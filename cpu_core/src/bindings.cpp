@@ -326,7 +326,9 @@ PyObject* permute_plain(PyObject* x, PyObject* perm, int num_threads) {
   const py::detail::npy_api* numpy = numpy_api();
   if (numpy == nullptr || Py_TYPE(x) != numpy->PyArray_Type_) Py_RETURN_NOTIMPLEMENTED;
   const auto* array = py::detail::array_proxy(x);
-  if (!is_plain(array->descr) || array->nd > hptp::kMaxDims) Py_RETURN_NOTIMPLEMENTED;
+  if (!is_plain(array->descr) || item_bytes(array->descr) == 0 || array->nd > hptp::kMaxDims) {
+    Py_RETURN_NOTIMPLEMENTED;
+  }
 
   int64_t axes[hptp::kMaxDims];
   int64_t shape[hptp::kMaxDims];

@@ -39,8 +39,8 @@ class DevicePlan(Protocol):
         """The plan in words, one fact a line."""
         ...
 
-    def execute(self, src_address: int, dst_address: int) -> None:
-        """Move the data. The addresses are those of element (0, …, 0)."""
+    def execute(self, src_ptr: int, dst_ptr: int) -> None:
+        """Move the data. The pointers are the addresses of element (0, …, 0)."""
         ...
 
 

@@ -21,7 +21,7 @@ from hptp.errors import DeviceError, PlanError
 from hptp.npu import runtime
 from hptp.npu.artifacts import Artifact, Cache, Design
 from hptp.npu.cost import DEFAULT_RATES, Rates, predicted_seconds
-from hptp.npu.slabs import Slabs, plan_slabs
+from hptp.npu.slabs import Box, Slabs, plan_slabs, windows
 
 MAX_PLANS = 256
 WORTH_BUILDING = 2.0
@@ -32,17 +32,23 @@ SMALL_SIDE = 64
 
 
 @dataclass(frozen=True)
-class NpuPlan:
-    """Slabs, the program that runs them and the instruction words of each run."""
+class Window:
+    """What is packed at once: its slabs, the words of each run, and where it starts."""
 
     slabs: Slabs
-    artifact: Artifact
     streams: tuple[bytes, ...]
-    num_threads: int
+    src_offset_bytes: int
+    dst_offset_bytes: int
 
-    @property
-    def problem(self) -> Problem:
-        return self.slabs.problem
+
+@dataclass(frozen=True)
+class NpuPlan:
+    """A program, and the windows of the problem that go through it one after the other."""
+
+    problem: Problem
+    artifact: Artifact
+    windows: tuple[Window, ...]
+    num_threads: int
 
     @property
     def kernel(self) -> str:
@@ -54,33 +60,42 @@ class NpuPlan:
 
     @property
     def npu_bytes(self) -> int:
-        return self.slabs.npu_bytes
+        return sum(window.slabs.npu_bytes for window in self.windows)
 
     @property
     def total_bytes(self) -> int:
-        return self.slabs.total_bytes
+        return self.problem.nbytes
 
     def predicted_seconds(self, rates: Rates = DEFAULT_RATES) -> float:
         """How long `execute` will take now; a device that idles takes longer to answer."""
-        return predicted_seconds(self.slabs, rates, runtime.npu().idle_seconds)
+        first, *others = (window.slabs for window in self.windows)
+        seconds = predicted_seconds(first, rates, runtime.npu().idle_seconds)
+        return seconds + sum(predicted_seconds(slabs, rates, 0.0) for slabs in others)
 
     def describe(self) -> str:
         """The plan in words, one fact a line."""
-        words = sum(map(len, self.streams)) // 4
-        return (
-            f"{self.slabs.describe()}\n"
-            f"{len(self.streams)} run(s) of the program in {self.artifact.folder}, {words} words"
-        )
+        count = len(self.windows)
+        runs = sum(len(window.streams) for window in self.windows)
+        words = sum(len(stream) for window in self.windows for stream in window.streams) // 4
+        lines = [f"{count} windows, of which the first:"] if count > 1 else []
+        lines.append(self.windows[0].slabs.describe())
+        lines.append(f"{runs} run(s) of the program in {self.artifact.folder}, {words} words")
+        return "\n".join(lines)
 
     def execute(self, src_ptr: int, dst_ptr: int) -> None:
         """Move the data. Raises DeviceError if the device fails."""
-        load = Plan(self.slabs.load, self.num_threads)
-        unload = Plan(self.slabs.unload, self.num_threads)
-        with self.slabs.edges_meanwhile(src_ptr, dst_ptr, self.num_threads):
+        for window in self.windows:
+            source, target = src_ptr + window.src_offset_bytes, dst_ptr + window.dst_offset_bytes
+            self._execute(window, source, target)
+
+    def _execute(self, window: Window, src_ptr: int, dst_ptr: int) -> None:
+        slabs = window.slabs
+        load, unload = Plan(slabs.load, self.num_threads), Plan(slabs.unload, self.num_threads)
+        with slabs.edges_meanwhile(src_ptr, dst_ptr, self.num_threads):
             runtime.npu().execute(
                 self.artifact,
-                self.streams,
-                self.npu_bytes,
+                window.streams,
+                slabs.npu_bytes,
                 load=lambda buffer: load.execute(src_ptr, buffer),
                 unload=lambda buffer: unload.execute(buffer, dst_ptr),
             )
@@ -125,19 +140,29 @@ class Npu:
         copying = COPY_BYTES / _shortest(copy, COPY_BYTES, repeats=5)
         small = self.plan_built(Problem(4, (SMALL_SIDE, SMALL_SIDE), (1, 0)), 0)
         whole = _shortest(small, small.total_bytes, repeats=50)
-        rest = whole - small.slabs.transpose.predicted_seconds()
+        rest = whole - small.windows[0].slabs.transpose.predicted_seconds()
         return replace(
             DEFAULT_RATES, dispatch_seconds=max(rest, 0.0), copy_bytes_per_second=copying
         )
 
     def _plan(self, problem: Problem, num_threads: int, *, may_build: bool) -> NpuPlan:
-        slabs, artifact = _program(problem, runtime.npu().model.device, may_build=may_build)
-        cache = Cache()
-        streams = tuple(
-            cache.instructions(repr((slabs.transpose, run)), partial(slabs.instructions, run))
-            for run in slabs.runs()
-        )
-        return NpuPlan(slabs, artifact, streams, num_threads)
+        first, *others = windows(problem)
+        device = runtime.npu().model.device
+        slabs, artifact = _program(first.problem, device, may_build=may_build)
+        planned = [_window(slabs, first)]
+        for box in others:
+            planned.append(_window(plan_slabs(box.problem, device, artifact.design), box))
+        return NpuPlan(problem, artifact, tuple(planned), num_threads)
+
+
+def _window(slabs: Slabs, box: Box) -> Window:
+    """The window of `box`, its words assembled or taken from the cache."""
+    cache = Cache()
+    streams = tuple(
+        cache.instructions(repr((slabs.transpose, run)), partial(slabs.instructions, run))
+        for run in slabs.runs()
+    )
+    return Window(slabs, streams, box.src_offset_bytes, box.dst_offset_bytes)
 
 
 def _shortest(plan: DevicePlan, nbytes: int, repeats: int) -> float:
