@@ -238,10 +238,14 @@ def shim_descriptor(
 ) -> tuple[BufferDescriptor, int]:
     """The shim BD of a four-dimensional pattern, and how often it runs.
 
-    The outermost dimension becomes the iteration: as many runs, each one stride later.
+    The outermost dimension becomes the iteration: as many runs, each one stride later. Leading
+    dimensions of size 1 count as having no stride, as in IRON's TensorAccessPattern; it decides
+    whether a pattern is contiguous.
     """
-    inner = BufferDescriptor.from_pattern(sizes[1:], strides[1:], elem_bytes, num_dims=3)
-    runs, stride = sizes[0], strides[0]
+    leading = next((axis for axis, size in enumerate(sizes[:-1]) if size > 1), len(sizes) - 1)
+    cleaned = (0,) * leading + tuple(strides[leading:])
+    inner = BufferDescriptor.from_pattern(sizes[1:], cleaned[1:], elem_bytes, num_dims=3)
+    runs, stride = sizes[0], cleaned[0]
     if runs == 1 or stride == 0:
         return inner, runs
     step = _words(stride, elem_bytes, "stride")
