@@ -2,7 +2,10 @@
 
 Each worker (column, channel) is a chain of three fifos:
 
-    host ─ in ─> memtile, written in the blocks' order ─ tiles ─> core ─ out ─> host
+    host ── in_c_k ──> memtile ── core_c_k ──> core ── out_c_k ──> host
+
+The first writes tiles into the memtile in the order of their blocks. IRON creates fifos in the order
+of their names, so these also number the memtile's descriptors and the shim's channels.
 
 The core sees one tile of n rows and m columns at a time and knows nothing of the matrix, so one
 compiled program serves every shape; only the runtime sequence, the plan's schedule, knows M and N.
@@ -94,7 +97,7 @@ def build_around(
         for channel in range(plan.channels):
             name = f"{column}_{channel}"
             fifo_in = iron.fifo(tile_type, f"in_{name}", plan.depth)
-            tiles = iron.through_memtile(fifo_in, into_l2, memtile, f"tiles_{name}")
+            tiles = iron.through_memtile(fifo_in, into_l2, memtile, f"core_{name}")
             fifo_out = iron.fifo(tile_type, f"out_{name}", plan.depth)
             core_tile = iron.tile(column, FIRST_CORE_ROW + channel)
             args = [tiles.cons(), fifo_out.prod(), *core_args]
