@@ -4,8 +4,8 @@ Each worker (column, channel) is a chain of three fifos:
 
     host ── in_c_k ──> memtile ── core_c_k ──> core ── out_c_k ──> host
 
-The first writes tiles into the memtile in the order of their blocks. IRON creates fifos in the order
-of their names, so these also number the memtile's descriptors and the shim's channels.
+The first writes tiles into the memtile in the order of their blocks. IRON creates fifos in the
+order of their names, so these also number the memtile's descriptors and the shim's channels.
 
 The core sees one tile of n rows and m columns at a time and knows nothing of the matrix, so one
 compiled program serves every shape; only the runtime sequence, the plan's schedule, knows M and N.
