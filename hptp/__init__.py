@@ -7,11 +7,12 @@
 
 from pkgutil import extend_path
 
-# From a source tree with an installed wheel, Python finds this folder first; the compiled core is in
-# the other one.
+# From a source tree with an installed wheel, Python finds this folder first; the compiled core is
+# in the other one.
 __path__ = extend_path(__path__, __name__)
 
-from hptp._core import auto_threads, version as __version__
+from hptp._core import auto_threads
+from hptp._core import version as __version__
 from hptp.api import contiguous, permute
 from hptp.devices.base import DeviceInfo
 from hptp.dispatch import devices

@@ -24,9 +24,9 @@ def permute(
     """Rearrange the axes of `x` into new, C-contiguous memory.
 
     Args:
-        x: an array in CPU memory, of any shape, strides and element type: NumPy (ml_dtypes, structured
-            and memory-mapped included), PyTorch, JAX, or anything with DLPack, the buffer protocol or
-            `__array__`. Elements move as opaque bytes. Views are read in place.
+        x: an array in CPU memory, of any shape, strides and element type: NumPy (ml_dtypes,
+            structured and memory-mapped included), PyTorch, JAX, or anything with DLPack, the buffer
+            protocol or `__array__`. Elements move as opaque bytes. Views are read in place.
         perm: the input axis that becomes each output axis, as in `numpy.transpose`: output axis i
             has size `x.shape[perm[i]]`. Negative entries count from the end.
         out: where to write: a C-contiguous array like the result, sharing no memory with `x`.
@@ -44,7 +44,7 @@ def permute(
         OutputError: `out` cannot hold the result or shares memory with `x`.
         UnsupportedArrayError: `x` is not an array of self-contained elements in CPU memory.
         DeviceError: the device is unknown, absent, or failed.
-        PlanError: the device cannot do this permutation, or `num_threads` is not a positive integer.
+        PlanError: the device cannot do this permutation, or `num_threads` is not positive.
 
     Example:
         >>> import numpy as np, hptp as hp

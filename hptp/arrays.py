@@ -233,7 +233,7 @@ class _Torch:
 
 
 class _Foreign(_NumPy):
-    """Any other array, as a NumPy view; `wrap` makes the caller's kind of array from a NumPy one."""
+    """Any other array, as a NumPy view; `wrap` makes the caller's kind from a NumPy array."""
 
     def __init__(self, wrap: Callable[[Any], Any]) -> None:
         self._wrap = wrap
@@ -269,7 +269,8 @@ def _view_dlpack(x: Any, role: str) -> View:
     device = x.__dlpack_device__()
     if device[0] not in _DLPACK_HOST_DEVICES:
         raise UnsupportedArrayError(
-            f"{role} is a {_type_name(x)} on DLPack device {tuple(map(int, device))}, not in CPU memory"
+            f"{role} is a {_type_name(x)} on DLPack device {tuple(map(int, device))}, "
+            f"not in CPU memory"
         )
     # The array API standard names the namespace that can make more arrays of this kind.
     wrap = x.__array_namespace__().asarray if hasattr(x, "__array_namespace__") else np.asarray

@@ -41,9 +41,7 @@ class Plan:
 
     def describe(self) -> str:
         """The plan in words, one fact a line."""
-        return (
-            f"{self.problem}\ndevice {self.device}: {self.reason}\n{self.device_plan.describe()}"
-        )
+        return f"{self.problem}\ndevice {self.device}: {self.reason}\n{self.device_plan.describe()}"
 
 
 def get_device(name: str) -> Device:

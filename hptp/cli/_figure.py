@@ -160,7 +160,8 @@ def _svg(shape: Shape) -> str:
         edge = f' stroke="{shape.edge}" stroke-width="{shape.line_width:g}"'
         return (
             f'<rect x="{shape.x:.6g}" y="{shape.y:.6g}" width="{shape.width:.6g}" '
-            f'height="{shape.height:.6g}" fill="{shape.fill}"{edge if shape.edge != "none" else ""}/>'
+            f'height="{shape.height:.6g}" fill="{shape.fill}"'
+            f"{edge if shape.edge != 'none' else ''}/>"
         )
     if isinstance(shape, Arrow):
         line = " ".join(f"{x:.6g},{y:.6g}" for x, y in shape.points)

@@ -107,9 +107,7 @@ def _write_header(file: BinaryIO, shape: tuple[int, ...], dtype: Any) -> None:
     np.lib.format.write_array_header_2_0(file, header)
 
 
-def _write(
-    file: BinaryIO, data_start: int, shape: tuple[int, ...], box: Box, part: Any
-) -> None:
+def _write(file: BinaryIO, data_start: int, shape: tuple[int, ...], box: Box, part: Any) -> None:
     """Write `part`, which is C-contiguous, to its place `box` in the array that starts there."""
     # The axes from `split` on are one run of the file: all of them whole, but for the first.
     split = len(shape)

@@ -1,1 +1,1 @@
-"""The devices: one file each, every one providing `DEVICE`, all solving the same canonical problem."""
+"""The devices: one file each, each providing `DEVICE`, all solving the same canonical problem."""

@@ -105,7 +105,8 @@ class Npu:
     name = "npu"
 
     def __init__(self) -> None:
-        self._plans: runtime.Recent[tuple[Problem, int], NpuPlan] = runtime.Recent(MAX_PLANS)
+        self._plans: runtime.Recent[tuple[Problem, int, bool], NpuPlan]
+        self._plans = runtime.Recent(MAX_PLANS)
         self._lock = threading.Lock()
 
     def info(self) -> DeviceInfo:
@@ -121,10 +122,7 @@ class Npu:
             DeviceError: the device is not there, or no program is and none can be built.
             PlanError: no part of the problem suits the NPU.
         """
-        with self._lock:
-            return self._plans.get_or_make(
-                (problem, num_threads), partial(self._plan, problem, num_threads, may_build=True)
-            )
+        return self._plan(problem, num_threads, may_build=True)
 
     def plan_built(self, problem: Problem, num_threads: int) -> NpuPlan:
         """As `plan`, but never builds: DeviceError where there is no program."""
@@ -146,13 +144,22 @@ class Npu:
         )
 
     def _plan(self, problem: Problem, num_threads: int, *, may_build: bool) -> NpuPlan:
-        first, *others = windows(problem)
         device = runtime.npu().model.device
-        slabs, artifact = _program(first.problem, device, may_build=may_build)
-        planned = [_window(slabs, first)]
-        for box in others:
-            planned.append(_window(plan_slabs(box.problem, device, artifact.design), box))
-        return NpuPlan(problem, artifact, tuple(planned), num_threads)
+        with self._lock:
+            return self._plans.get_or_make(
+                (problem, num_threads, may_build),
+                lambda: _plan(problem, device, num_threads, may_build=may_build),
+            )
+
+
+def _plan(problem: Problem, device: str, num_threads: int, *, may_build: bool) -> NpuPlan:
+    """Choose the program by the first window; the others, at most larger, use the same."""
+    first, *others = windows(problem)
+    slabs, artifact = _program(first.problem, device, may_build=may_build)
+    planned = [_window(slabs, first)]
+    for box in others:
+        planned.append(_window(plan_slabs(box.problem, device, artifact.design), box))
+    return NpuPlan(problem, artifact, tuple(planned), num_threads)
 
 
 def _window(slabs: Slabs, box: Box) -> Window:

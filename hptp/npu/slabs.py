@@ -40,14 +40,18 @@ MAX_WIDE_BYTES = (
 MAX_TILE_SIDE_BYTES, MAX_TILE_SIDE, MAX_TILE_BYTES = 1023 * WORD_BYTES, 512, 15_360
 LONG_ROW_STEP_BYTES = 64  # long rows are cut to a multiple of this, lest their pieces be tiny
 
+# Larger problems are moved window by window, for what is packed is pinned, on both sides. Cuts are
+# at multiples of a step that tiles like to divide.
+MAX_PACKED_BYTES, WINDOW_STEP = 1 << 30, 64
+
 # One run has to end well within the driver's 2 s; this is a quarter of a second on one channel.
 MAX_RUN_BYTES = 1 << 30
 MAX_RUN_OPERATIONS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Edge:
-    """A box of a problem, left to the CPU: the same permutation, so far from element 0."""
+class Box:
+    """A part of a problem: the same permutation of fewer elements, so far from element 0."""
 
     problem: Problem
     src_offset_bytes: int
@@ -72,7 +76,7 @@ class Slabs:
     origins: tuple[tuple[int, int], ...]
     load: Problem
     unload: Problem
-    edges: tuple[Edge, ...]
+    edges: tuple[Box, ...]
 
     @property
     def npu_bytes(self) -> int:
@@ -124,6 +128,24 @@ class Slabs:
         ]
         lines += [f"CPU meanwhile: {edge.problem}" for edge in self.edges]
         return "\n".join(lines)
+
+
+def windows(problem: Problem) -> list[Box]:
+    """The problem in boxes that can be packed at once: the longest axis is halved until they can."""
+    if problem.nbytes <= MAX_PACKED_BYTES:
+        return [Box(problem, 0, 0)]
+    sizes, src, dst = problem.shape, problem.src_strides_bytes, problem.dst_strides_bytes
+    axis = max(range(len(sizes)), key=lambda i: sizes[i])
+    half = sizes[axis] // 2
+    half = half // WINDOW_STEP * WINDOW_STEP or half
+    boxes = []
+    for start, size in ((0, half), (half, sizes[axis] - half)):
+        part = _box(problem.elem_bytes, [*sizes[:axis], size, *sizes[axis + 1 :]], src, dst)
+        for box in windows(part):
+            src_offset = box.src_offset_bytes + start * src[axis]
+            dst_offset = box.dst_offset_bytes + start * dst[axis]
+            boxes.append(Box(box.problem, src_offset, dst_offset))
+    return boxes
 
 
 def plan_slabs(problem: Problem, device: str, design: Design | None = None) -> Slabs:
@@ -344,7 +366,7 @@ def _origins(axes: Sequence[_Axis]) -> Iterator[tuple[int, int]]:
         yield sum(k * a.stride_in for k, a in steps), sum(k * a.stride_out for k, a in steps)
 
 
-def _edges(problem: Problem, kept: Sequence[int]) -> Iterator[Edge]:
+def _edges(problem: Problem, kept: Sequence[int]) -> Iterator[Box]:
     """The boxes that together with `kept` make up the whole problem."""
     sizes = list(problem.shape)
     src, dst = problem.src_strides_bytes, problem.dst_strides_bytes
@@ -352,7 +374,7 @@ def _edges(problem: Problem, kept: Sequence[int]) -> Iterator[Edge]:
         if size < sizes[axis]:
             rest = [*sizes[:axis], sizes[axis] - size, *sizes[axis + 1 :]]
             edge = _box(problem.elem_bytes, rest, src, dst)
-            yield Edge(edge, size * src[axis], size * dst[axis])
+            yield Box(edge, size * src[axis], size * dst[axis])
             sizes[axis] = size
 
 

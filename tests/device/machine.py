@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from hptp._core import Problem
 
 from aie_design.combined_transpose import kernel_symbol
+from hptp._core import Problem
 from hptp.npu import runtime
 from hptp.npu.artifacts import Artifact, Cache, Design
 from hptp.npu.slabs import plan_slabs

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hptp._core import Problem
 
 import hptp as hp
+from hptp._core import Problem
 from hptp.devices import npu
 from hptp.devices.npu import NpuPlan
 from hptp.npu import runtime
 from hptp.npu.artifacts import Design
 from hptp.npu.cost import DEFAULT_RATES
+from hptp.npu.slabs import windows
 from tests.device.fake_pyxrt import Hardware, put_program
 from tests.device.machine import Machine
 from tests.reference import assert_same_bits, permuted, random_array
@@ -153,6 +154,21 @@ def test_a_program_for_another_tile_does_what_it_can(machine: Machine) -> None:
 def test_the_device_says_who_it_is(machine: Machine) -> None:
     info = {info.name: info for info in hp.devices()}["npu"]
     assert (info.available, info.reason) == (True, "RyzenAI-npu1")
+
+
+def test_what_is_too_large_to_pack_goes_window_by_window(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hptp.npu.slabs.MAX_PACKED_BYTES", 1 << 15)
+    x = random_array((133, 192), "i4")
+    box = windows(Problem(4, x.shape, (1, 0)))[0]
+    machine.provide_for(x[:, : box.problem.shape[0]], (1, 0))
+    assert_same_bits(hp.permute(x, (1, 0), device="npu"), permuted(x, (1, 0)))
+    plan = plan_of(x, (1, 0))
+    assert len(plan.windows) == machine.hardware.count("run") > 2
+    assert machine.hardware.count("hw_context") == 1
+    assert plan.npu_bytes > 0.9 * plan.total_bytes
+    assert f"{len(plan.windows)} windows" in plan.describe()
 
 
 def test_the_rates_of_this_machine_can_be_measured(machine: Machine) -> None:

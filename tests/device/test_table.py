@@ -9,9 +9,9 @@ import re
 
 import numpy as np
 import pytest
-from hptp._core import Problem
 
 import hptp as hp
+from hptp._core import Problem
 from hptp.npu.slabs import plan_slabs
 from tests.cases import TABLE, Case
 from tests.device.machine import Machine

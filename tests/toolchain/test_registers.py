@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.toolchain.recorded import recorded
 from tests.toolchain.registers import (
     Descriptor,
     Loop,
@@ -18,32 +17,11 @@ from tests.toolchain.registers import (
     joined,
     loops,
 )
-
-LOWERED = json.loads((Path(__file__).parents[1] / "data" / "lowered.json").read_text())
-DESIGNS: list[dict[str, Any]] = LOWERED["designs"] + LOWERED["more"]["designs"]
+from tests.unit.test_instructions import DESIGNS, name_of, words_of
 
 
-def words_of(design: dict[str, Any]) -> list[int]:
-    return [int(word, 16) for word in design["instructions"]]
-
-
-def recorded(descriptor: Descriptor) -> dict[str, Any]:
-    """A shim descriptor in the notation of lowered.json."""
-    d0, d1, d2 = map(list, descriptor.dims)
-    return {
-        "col": descriptor.column,
-        "bd": descriptor.bd,
-        "length": descriptor.length,
-        "d0": d0,
-        "d1": d1,
-        "d2_step": d2[1],
-        "iteration": list(descriptor.iteration),
-    }
-
-
-@pytest.mark.parametrize("number", range(len(DESIGNS)))
-def test_shim_descriptors_read_as_recorded(number: int) -> None:
-    design = DESIGNS[number]
+@pytest.mark.parametrize("design", DESIGNS, ids=name_of)
+def test_shim_descriptors_read_as_recorded(design: dict[str, Any]) -> None:
     assert list(map(recorded, descriptors(words_of(design)))) == design["shim"]
 
 
@@ -55,12 +33,8 @@ def test_a_recorded_sequence_fills_drains_and_waits() -> None:
     assert (fill.direction, fill.runs, fill.token, fill.argument) == ("fill", 4, False, 0)
     assert (drain.direction, drain.runs, drain.token, drain.argument) == ("drain", 4, True, 1)
     assert wait == Wait(0, "drain", 0)
-    assert loops(fill.descriptor, fill.runs) == [
-        Loop(4, 512),
-        Loop(2, 16),
-        Loop(16, 32),
-        Loop(16, 1),
-    ]
+    tile_rows, tile_cols, tile_row, element = Loop(4, 512), Loop(2, 16), Loop(16, 32), Loop(16, 1)
+    assert loops(fill.descriptor, fill.runs) == [tile_rows, tile_cols, tile_row, element]
     # The output's tile columns follow one another: 2 × 16 rows of 64 words are 32 rows.
     assert loops(drain.descriptor, drain.runs) == [Loop(4, 16), Loop(32, 64), Loop(16, 1)]
 
@@ -71,8 +45,7 @@ def test_loops_join_where_one_continues_the_other() -> None:
 
 
 def test_a_descriptor_that_covers_a_part_of_its_length_is_not_read_as_loops() -> None:
-    once = Loop(1, 1)
-    lock = (0, 0)
+    once, lock = Loop(1, 1), (0, 0)
     odd = Descriptor(0, 1, 0, 10, (Loop(4, 1), Loop(0, 4)), once, None, 0, lock, lock)
     with pytest.raises(AssertionError, match="no multiple of a wrap of 4"):
         loops(odd)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hptp._core import Problem
 
+from hptp._core import Problem
 from hptp.npu import slabs as slabs_module
 from hptp.npu.cost import DEFAULT_RATES, predicted_seconds
 from hptp.npu.slabs import Slabs, plan_slabs

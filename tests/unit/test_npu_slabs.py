@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hptp._core import Plan, Problem
 
 from aie_design.instructions import decode, from_bytes
 from aie_design.operations import PatchAddress, WriteDescriptor
 from aie_design.plan import Transfer, TransposePlan
+from hptp._core import Plan, Problem
 from hptp.errors import PlanError
 from hptp.npu import slabs as slabs_module
 from hptp.npu.artifacts import Design
-from hptp.npu.slabs import Slabs, plan_slabs
+from hptp.npu.slabs import Slabs, plan_slabs, windows
 from tests.reference import assert_same_bits, random_array
 
 
@@ -262,6 +262,37 @@ def test_every_transfer_moves_with_its_origin() -> None:
             assert after.offset_bytes - before.offset_bytes == 4 * origin[argument]
         elif not isinstance(before, WriteDescriptor):
             assert before == after
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (200, 300), (1000, 7), (5, 5, 500), (130, 130)])
+def test_windows_make_up_the_problem(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slabs_module, "MAX_PACKED_BYTES", 20_000)
+    x = random_array(shape, "f4")[::-1]
+    perm = tuple(range(len(shape)))[::-1]
+    boxes = windows(problem_of(x, perm))
+    assert len(boxes) > 1
+    assert max(box.problem.nbytes for box in boxes) <= 20_000
+    assert sum(box.problem.nbytes for box in boxes) == x.nbytes
+    expected = x.transpose(perm).copy()
+    out = np.zeros_like(expected)
+    src, dst = x.__array_interface__["data"][0], out.ctypes.data
+    for box in boxes:
+        Plan(box.problem, 1).execute(src + box.src_offset_bytes, dst + box.dst_offset_bytes)
+    assert_same_bits(out, expected)
+
+
+def test_windows_are_cut_where_tiles_divide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slabs_module, "MAX_PACKED_BYTES", 1 << 16)
+    boxes = windows(Problem(4, (520, 96), (1, 0)))
+    assert [box.problem.nbytes // 384 for box in boxes] == [128, 128, 128, 136]
+
+
+def test_a_small_problem_is_one_window() -> None:
+    problem = Problem(4, (64, 32), (1, 0))
+    (box,) = windows(problem)
+    assert (box.problem, box.src_offset_bytes, box.dst_offset_bytes) == (problem, 0, 0)
 
 
 def test_an_edge_that_fails_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
