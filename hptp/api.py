@@ -25,8 +25,8 @@ def permute(
 
     Args:
         x: an array in CPU memory, of any shape, strides and element type: NumPy (ml_dtypes,
-            structured and memory-mapped included), PyTorch, JAX, or anything with DLPack, the buffer
-            protocol or `__array__`. Elements move as opaque bytes. Views are read in place.
+            structured and memory-mapped included), PyTorch, JAX, or anything with DLPack, the
+            buffer protocol or `__array__`. Elements move as opaque bytes. Views are read in place.
         perm: the input axis that becomes each output axis, as in `numpy.transpose`: output axis i
             has size `x.shape[perm[i]]`. Negative entries count from the end.
         out: where to write: a C-contiguous array like the result, sharing no memory with `x`.

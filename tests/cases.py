@@ -1,8 +1,8 @@
 """The one table of permutations that every device must get right.
 
-`REPORTED` are cases from public reports of people who permute tensors (data/cases.json). `TABLE` is
-made here: ranks 1 to 8, element widths 1 to 16 bytes, sizes that tiles divide and sizes they do not,
-and strided views, each small enough to be interpreted.
+`REPORTED` are cases from public reports of people who permute tensors (data/cases.json). `TABLE`
+is made here: ranks 1 to 8, element widths 1 to 16 bytes, sizes that tiles divide and sizes they do
+not, and strided views, each small enough to be interpreted.
 """
 
 from __future__ import annotations

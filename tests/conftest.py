@@ -7,8 +7,8 @@ from types import ModuleType
 import hypothesis
 import pytest
 
-# One fixed sequence of examples: a failure on one machine is a failure on all, and no run is luckier
-# than another. Deadlines would time the machine, not the code.
+# One fixed sequence of examples: a failure on one machine is a failure on all, and no run is
+# luckier than another. Deadlines would time the machine, not the code.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("fixed")
 
