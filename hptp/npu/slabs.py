@@ -131,7 +131,7 @@ class Slabs:
 
 
 def windows(problem: Problem) -> list[Box]:
-    """The problem in boxes that can be packed at once: the longest axis is halved until they can."""
+    """The problem in boxes that can be packed at once, its longest axis halved until they can."""
     if problem.nbytes <= MAX_PACKED_BYTES:
         return [Box(problem, 0, 0)]
     sizes, src, dst = problem.shape, problem.src_strides_bytes, problem.dst_strides_bytes
