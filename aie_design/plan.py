@@ -484,7 +484,7 @@ class TransposePlan:
             )
         for name, pitch in (("ld_in", ld_in), ("ld_out", ld_out)):
             yield from self._stride_violation(name, pitch)
-        # [?] The stream adds a task's offset to a buffer's address as one 32-bit number.
+        # The compiler cuts a task's offset to 32 bits without a word (seen in mlir-aie of 2026-03).
         yield from _exceeded(
             ("input bytes", self.size_in * self.elem_bytes, 1 << 32),
             ("output bytes", self.size_out * self.elem_bytes, 1 << 32),

@@ -160,6 +160,15 @@ def test_a_shim_pattern_beyond_the_tensor() -> None:
     assert task.descriptor.length == 256
 
 
+def test_a_task_beyond_4_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = TransposePlan(64, 64, 16, 16, 4, 4, ld_in=1 << 20, batch=17)
+    assert plan.violations() == ["input bytes = 4559208704 > 4294967296"]
+    lowered = lower_unchecked(plan, monkeypatch)
+    offsets = [task.offset_bytes for task in events(lowered.sequence) if isinstance(task, Task)]
+    assert all(offset < 1 << 32 for offset in offsets)
+    assert 16 * plan.slab_pitch_in * plan.elem_bytes >= 1 << 32
+
+
 def test_a_memtile_length_unlike_its_dimensions() -> None:
     """A plan's patterns cover the tile exactly once: see test_random_plans."""
     lowered = copy(size=256, from_stream=[(4, 64), (4, 16), (4, 4)])
