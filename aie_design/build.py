@@ -24,11 +24,11 @@ from aie_design.instructions import assemble, to_bytes
 from aie_design.plan import TransposePlan
 from hptp.errors import DeviceError
 from hptp.npu.artifacts import INSTRUCTIONS, XCLBIN, Artifact, Cache, Design, digest
+from hptp.npu.models import ISAS
 from hptp.npu.xrt import ROOT, xrt_folder
 
 MLIR = "design.mlir"
 KERNELS = Path(__file__).parent.parent / "aie_kernels"
-CORE_TARGETS = {"npu": "aie2-none-unknown-elf", "npu2": "aie2p-none-unknown-elf"}
 
 PEANO_FLAGS = (
     "-O2",
@@ -142,7 +142,7 @@ class Toolchain:
         return [
             str(self.clang),
             *PEANO_FLAGS,
-            f"--target={CORE_TARGETS[plan.device]}",
+            f"--target={ISAS[plan.device]}-none-unknown-elf",
             *combined_transpose.kernel_defines(plan),
             *("-I", str(self._path(self.mlir_aie) / "include")),
             *("-c", str(KERNELS / combined_transpose.KERNEL_SOURCE)),

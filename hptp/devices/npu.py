@@ -12,15 +12,13 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from aie_design import build
-from aie_design.build import CORE_TARGETS, Toolchain
-from aie_design.combined_transpose import kernel_symbol
 from hptp._core import Plan, Problem
 from hptp.devices.base import DeviceInfo, DevicePlan
 from hptp.errors import DeviceError, PlanError
 from hptp.npu import runtime
 from hptp.npu.artifacts import Artifact, Cache, Design
 from hptp.npu.cost import DEFAULT_RATES, Rates, predicted_seconds
+from hptp.npu.models import ISAS
 from hptp.npu.slabs import Box, Slabs, plan_slabs, windows
 
 MAX_PLANS = 256
@@ -56,7 +54,7 @@ class NpuPlan:
 
     @property
     def isa(self) -> str:
-        return CORE_TARGETS[self.artifact.design.device].split("-")[0]
+        return ISAS[self.artifact.design.device]
 
     @property
     def npu_bytes(self) -> int:
@@ -185,6 +183,10 @@ def _shortest(plan: DevicePlan, nbytes: int, repeats: int) -> float:
 
 def _program(problem: Problem, device: str, *, may_build: bool) -> tuple[Slabs, Artifact]:
     """The slabs of `problem` and the program that is best for them, among those there can be."""
+    # Here, for what builds programs needs NumPy, which using hptp without an NPU must not.
+    from aie_design.build import Toolchain, build
+    from aie_design.combined_transpose import kernel_symbol
+
     best = plan_slabs(problem, device)
     design = Design.of(best.transpose, kernel_symbol(best.transpose, best.kernel))
     cache, toolchain = Cache(), Toolchain.find()
@@ -196,7 +198,7 @@ def _program(problem: Problem, device: str, *, may_build: bool) -> tuple[Slabs, 
     if others and _is_good_enough(others[0][0], best):
         return others[0]
     if may_build and not missing:
-        return best, build.build(best.transpose, best.kernel, cache=cache, toolchain=toolchain)
+        return best, build(best.transpose, best.kernel, cache=cache, toolchain=toolchain)
     if others:
         return others[0]
     tools_missing = ", ".join(tool.name for tool in missing)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aie_design.build import Toolchain
 from hptp.devices import npu
 from hptp.npu import runtime
 from hptp.npu.artifacts import Cache
@@ -22,7 +23,7 @@ def hardware() -> Hardware:
 @pytest.fixture
 def machine(hardware: Hardware, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("HPTP_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(npu.Toolchain, "missing", lambda self: list(self.tools()))
+    monkeypatch.setattr(Toolchain, "missing", lambda self: list(self.tools()))
     monkeypatch.setattr(runtime, "_opened", None)
     monkeypatch.setattr(npu.DEVICE, "_plans", runtime.Recent(npu.MAX_PLANS))
     pyxrt = make_pyxrt(hardware)
