@@ -48,6 +48,12 @@ PIPELINE = (
     "convert-scf-to-cf,aie.device(aie-create-pathfinder-flows),aie-materialize-runtime-sequences,"
     f"aie.device({SEQUENCE}))"
 )
+CORES = (
+    "builtin.module(aie.device(aie-localize-locks,aie-normalize-address-spaces),"
+    "aie-standard-lowering,aiex-standard-lowering,expand-strided-metadata,lower-affine,"
+    "finalize-memref-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
+    "convert-to-llvm,canonicalize)"
+)
 CONFIGURE = "builtin.module(aie.device(convert-aie-to-transaction))"
 
 
@@ -82,6 +88,11 @@ def lower(module: str) -> Lowered:
     configured = _run("aie-opt", [f"--pass-pipeline={CONFIGURE}"], placed)
     sequence = _words(placed)
     return Lowered(placed.decode(), sequence, _words(configured, "--aie-sequence-name=configure"))
+
+
+def lower_cores(lowered: Lowered) -> str:
+    """The cores' programs in the LLVM dialect, which is what Peano compiles."""
+    return _run("aie-opt", [f"--pass-pipeline={CORES}"], lowered.mlir).decode()
 
 
 def _words(mlir: bytes, *options: str) -> tuple[int, ...]:
