@@ -16,7 +16,6 @@ reader sees all of it or nothing, and a lock keeps two processes from compiling 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -201,6 +200,8 @@ class Cache:
     @contextlib.contextmanager
     def lock(self, design: Design) -> Iterator[None]:
         """Wait until no other process is building `design`, and keep them from starting."""
+        import fcntl  # only here, for only Linux builds
+
         self._programs.mkdir(parents=True, exist_ok=True)
         # The file stays: removing it would let two processes hold "the" lock on two files.
         with open(self._programs / f".{design}.lock", "w") as file:

@@ -319,4 +319,5 @@ def _leave_to_parent() -> None:
     _opened, _open_lock = None, threading.Lock()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
