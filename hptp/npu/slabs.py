@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
+from aie_design.choose import BANK_TILE_BYTES
 from aie_design.instructions import Instructions, encode, sequence, to_bytes
 from aie_design.operations import Operation, PatchAddress, WriteDescriptor
 from aie_design.plan import DEVICES, WORD_BYTES, TransposePlan
@@ -33,11 +34,7 @@ from hptp.npu.artifacts import Design
 
 KERNEL_WIDTHS = (1, 2, 4, 8)  # bytes of an element that the transposing core function takes
 MIN_TILE = 4  # its smallest tile
-MAX_WIDE_BYTES = (
-    2048  # of an element that DMA moves whole: 512 words, one dimension of a memtile BD
-)
-# A tile of them: limits of shim d0, of a memtile dimension and of an L1 bank (npu: TransposePlan).
-MAX_TILE_SIDE_BYTES, MAX_TILE_SIDE, MAX_TILE_BYTES = 1023 * WORD_BYTES, 512, 15_360
+MAX_WIDE_BYTES = 2048  # of an element moved whole: 512 words, a dimension of a memtile BD
 LONG_ROW_STEP_BYTES = 64  # long rows are cut to a multiple of this, lest their pieces be tiny
 
 # Larger problems are moved window by window, for what is packed is pinned, on both sides. Cuts are
@@ -302,42 +299,39 @@ def _plan(slab: _Slab, cut: _Cut, device: str, design: Design | None) -> Transpo
     """
     if design is None and cut.kernel == "transpose":
         return TransposePlan.for_problem(elem_bytes=cut.elem_bytes, device=device, **vars(slab))
-    if design is None:
-        design = _wide_design(slab, cut.elem_bytes, device)
-    wanted = (device, cut.elem_bytes, cut.kernel)
-    if (design.device, design.elem_bytes, design.kernel.split("_")[0]) != wanted:
-        raise PlanError(f"{design} is not for {cut.kernel} of {cut.elem_bytes} B on {device}")
-    plan = TransposePlan(
-        m=design.m,
-        n=design.n,
-        s=design.s,
-        elem_bytes=design.elem_bytes,
-        device=design.device,
-        columns=design.columns,
-        channels=design.channels,
-        depth=design.depth,
-        **vars(slab),
-    )
-    plan.check()
-    return plan
+    if design is not None:
+        wanted = (device, cut.elem_bytes, cut.kernel)
+        if (design.device, design.elem_bytes, design.kernel.split("_")[0]) != wanted:
+            raise PlanError(f"{design} is not for {cut.kernel} of {cut.elem_bytes} B on {device}")
+        designs = [design]
+    else:
+        designs = _wide_designs(slab, cut.elem_bytes, device)
+    for design in designs:
+        tile = {k: v for k, v in vars(design).items() if k != "kernel"}
+        plan = TransposePlan(**vars(slab), **tile)
+        if not (broken := plan.violations()):
+            return plan
+    raise PlanError("; ".join(broken))
 
 
-def _wide_design(slab: _Slab, elem_bytes: int, device: str) -> Design:
-    """The design for whole elements: all of the device, and a good tile."""
-    m, n = _wide_tile(slab.M, slab.N, elem_bytes)
-    columns = DEVICES[device].columns
-    return Design(device, elem_bytes, m, n, 1, columns, channels=2, depth=2, kernel="copy")
+def _wide_designs(slab: _Slab, elem_bytes: int, device: str) -> list[Design]:
+    """Designs for whole elements, the best first, the one of single elements last.
 
-
-def _wide_tile(M: int, N: int, elem_bytes: int) -> tuple[int, int]:
-    """The tile of whole elements that keeps both sides' bursts longest, then the largest one."""
-    most = min(MAX_TILE_SIDE, MAX_TILE_SIDE_BYTES // elem_bytes)
-    fitting = (
+    Good tiles have long bursts on both sides, then many elements.
+    """
+    most = BANK_TILE_BYTES // elem_bytes
+    tiles = [
         (m, n)
-        for m, n in product(_divisors(M, most), _divisors(N, most))
-        if m * n * elem_bytes <= MAX_TILE_BYTES
-    )
-    return max(fitting, key=lambda tile: (min(min(tile) * elem_bytes, 512), tile[0] * tile[1]))
+        for m, n in product(_divisors(slab.M, most), _divisors(slab.N, most))
+        if m * n <= most
+    ]
+    burst = DEVICES[device].full_burst_bytes
+    tiles.sort(key=lambda tile: (min(min(tile) * elem_bytes, burst), prod(tile)), reverse=True)
+    columns = DEVICES[device].columns
+    return [
+        Design(device, elem_bytes, m, n, 1, columns, channels=2, depth=2, kernel="copy")
+        for m, n in tiles
+    ]
 
 
 def _divisors(number: int, limit: int) -> list[int]:
