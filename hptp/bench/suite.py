@@ -65,8 +65,12 @@ def measure(cases: Sequence[Case], num_threads: int, settings: Settings) -> Iter
         assert child.stdout is not None
         json.dump(job, child.stdin)
         child.stdin.close()
-        for line in child.stdout:
-            yield Record.from_json(json.loads(line))
+        try:
+            for line in child.stdout:
+                yield Record.from_json(json.loads(line))
+        except BaseException:  # interrupted, or nobody wants more records
+            child.kill()
+            raise
     if child.returncode != 0:
         raise HptpError(f"the process with {num_threads} threads ended with {child.returncode}")
 

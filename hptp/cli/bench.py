@@ -127,9 +127,13 @@ def _measure(args: argparse.Namespace) -> Results:
     records: list[Record] = []
     for num_threads in counts:
         try:
-            records += suite.measure(cases, num_threads, settings)
+            for record in suite.measure(cases, num_threads, settings):
+                records.append(record)
         except HptpError as error:
             print(f"hptp: {error}; the results so far are kept", file=sys.stderr)
+        except KeyboardInterrupt:
+            print("hptp: interrupted; the results so far are kept", file=sys.stderr)
+            break
     return Results(machine.describe(), tuple(records))
 
 
