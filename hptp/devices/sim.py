@@ -1,40 +1,35 @@
-"""The interpreter as a device: the NPU's slabs, program and words, executed on this machine.
+"""The NPU's way, on this machine: the same slabs, program and instruction words, interpreted.
 
-Slow and exact: how the NPU's path is tested, and shown where there is none. Where the NPU has
-buffers that the host copies into and out of, there are arrays.
+For finding out whether the design is right, not for speed. The interpreter is told what an NPU would
+be told: the words of the runtime sequence, executed on the array that the IRON program configures,
+with its kernel compiled for this machine.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from aie_design import combined_transpose, frontend
 from aie_design.instructions import from_bytes
-from aie_design.plan import TransposePlan
 from hptp._core import Plan, Problem
 from hptp.devices.base import DeviceInfo
+from hptp.errors import DeviceError
 from hptp.npu.slabs import Slabs, plan_slabs
-
-if TYPE_CHECKING:
-    from hptp.sim.lower import Design
+from hptp.sim import kernels, run_words
+from hptp.sim.lower import Design
 
 MODEL = "npu"
 
 
-@lru_cache(maxsize=32)
-def _program(plan: TransposePlan, kernel: str) -> Design:
-    """What the array holds for the plans that `plan` represents."""
-    program: Design = combined_transpose.build(plan, frontend.load("sim"), kernel)
-    return program
-
-
 @dataclass(frozen=True)
 class SimPlan:
-    """Slabs, and the program of the array that the interpreter puts them through."""
+    """Slabs, the interpreted program that moves them and the instruction words of each run."""
 
     slabs: Slabs
+    program: Design
+    streams: tuple[list[int], ...]
     num_threads: int
 
     @property
@@ -47,34 +42,26 @@ class SimPlan:
 
     @property
     def isa(self) -> str:
-        return f"interpreted {self.slabs.transpose.device}"
-
-    @property
-    def npu_bytes(self) -> int:
-        return self.slabs.npu_bytes
-
-    @property
-    def total_bytes(self) -> int:
-        return self.slabs.total_bytes
+        return "interpreted"
 
     def describe(self) -> str:
         """The plan in words, one fact a line."""
-        return self.slabs.describe()
+        words = sum(map(len, self.streams))
+        return f"{self.slabs.describe()}\n{len(self.streams)} run(s), {words} words, interpreted"
 
     def execute(self, src_ptr: int, dst_ptr: int) -> None:
-        """Move the data. Raises DeviceError for what the hardware would not survive."""
-        import numpy as np
+        """Move the data.
 
-        from hptp.sim import run_words
-
-        slabs = self.slabs
-        program = _program(slabs.transpose.representative(), slabs.kernel)
-        source, target = (np.zeros(slabs.npu_bytes, np.uint8) for _ in range(2))
-        with slabs.edges_meanwhile(src_ptr, dst_ptr, self.num_threads):
-            Plan(slabs.load, self.num_threads).execute(src_ptr, source.ctypes.data)
-            for run in slabs.runs():
-                run_words(from_bytes(slabs.instructions(run)), program, [source, target])
-            Plan(slabs.unload, self.num_threads).execute(target.ctypes.data, dst_ptr)
+        Raises:
+            DeviceError: there is no C++ compiler for the kernel, or the design is wrong: a
+                deadlock, an access outside memory.
+        """
+        source, target = (np.empty(self.slabs.npu_bytes, np.uint8) for _ in range(2))
+        with self.slabs.edges_meanwhile(src_ptr, dst_ptr, self.num_threads):
+            Plan(self.slabs.load, self.num_threads).execute(src_ptr, source.ctypes.data)
+            for words in self.streams:
+                run_words(words, self.program, [source, target])
+            Plan(self.slabs.unload, self.num_threads).execute(target.ctypes.data, dst_ptr)
 
 
 class Sim:
@@ -82,18 +69,22 @@ class Sim:
 
     def info(self) -> DeviceInfo:
         try:
-            import numpy  # noqa: F401
-        except ImportError:
-            return DeviceInfo(self.name, False, "the interpreter needs NumPy: pip install numpy")
-        return DeviceInfo(self.name, True, "the NPU's program, interpreted: exact, and slow")
+            compiler = kernels.find_compiler()
+        except DeviceError as error:
+            return DeviceInfo(self.name, False, str(error))
+        return DeviceInfo(self.name, True, f"the NPU design, interpreted; kernels by {compiler}")
 
     def plan(self, problem: Problem, num_threads: int) -> SimPlan:
-        """Plan `problem` as the NPU would.
+        """Plan `problem` as for an NPU.
 
         Raises:
-            PlanError: no part of the problem suits the NPU; the message says why.
+            PlanError: no part of the problem suits the NPU.
         """
-        return SimPlan(plan_slabs(problem, MODEL), num_threads)
+        slabs = plan_slabs(problem, MODEL)
+        representative = slabs.transpose.representative()
+        program = combined_transpose.build(representative, frontend.load("sim"), slabs.kernel)
+        streams = tuple(from_bytes(slabs.instructions(run)) for run in slabs.runs())
+        return SimPlan(slabs, program, streams, num_threads)
 
 
 DEVICE = Sim()

@@ -136,7 +136,7 @@ def library(source: Path, elem_bytes: int) -> ctypes.CDLL:
         raise DeviceError(f"no kernel source {source}")
     host = SOURCES / "host"
     runtime = host / "runtime.cc"
-    compiler = _compiler()
+    compiler = find_compiler()
     options = (*FLAGS, f"-DELEM_BYTES={elem_bytes}", *TILE_SIZE)
     contents = [path.read_bytes() for path in (source, runtime, host / "aie_api" / "aie.hpp")]
     folder = cache_dir() / "kernels"
@@ -147,7 +147,7 @@ def library(source: Path, elem_bytes: int) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
-def _compiler() -> str:
+def find_compiler() -> str:
     """The path of the C++ compiler: what CXX names, else the first of the usual names."""
     for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
         if path := shutil.which(name):
