@@ -21,6 +21,7 @@ from hptp.errors import DeviceError
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ABI = f"cp{sys.version_info.major}{sys.version_info.minor}"
 ROOT = Path("/")
+DISTRIBUTION = Path("usr/lib/python3/dist-packages")  # where Debian and Ubuntu put modules
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def bindings(
     """Every pyxrt on the module path and in the folders that XRT's packages install to."""
     folders = [Path(p) for p in packages if p]
     folders.append(xrt_folder(root, environment) / "python")
-    folders.append(root / "usr/lib/python3/dist-packages")
+    folders.append(root / DISTRIBUTION)
     found: dict[Path, None] = {}
     for folder in folders:
         found.update(dict.fromkeys(sorted(folder.glob("pyxrt*.so"))))
@@ -63,12 +64,12 @@ def _abi(name: str) -> str:
 
 def why_not(found: Sequence[Binding]) -> str:
     """Why `import pyxrt` fails although these files are there, with the fix."""
-    fitting = [b for b in found if b.abi in (ABI, "")]
+    fitting = next((b.path for b in found if b.abi in (ABI, "")), None)
     if fitting:
-        return (
-            f"pyxrt is not importable for Python {PYTHON} although {fitting[0].path} is there: "
-            f"run `source {fitting[0].path.parent.parent / 'setup.sh'}` first"
-        )
+        fix = f"run `source {fitting.parent.parent / 'setup.sh'}` first"
+        if fitting.parent.name == DISTRIBUTION.name:
+            fix = "make the virtual environment with --system-site-packages"
+        return f"pyxrt is not importable for Python {PYTHON} although {fitting} is there: {fix}"
     if found:
         listed = ", ".join(map(str, found))
         return f"pyxrt is not importable for Python {PYTHON} (found {listed}): use that Python"

@@ -149,6 +149,11 @@ BROKEN: dict[str, tuple[Change, str, str, str, str]] = {
         lambda m: m.packages.pop() and None,
         "pyxrt", "wrong", "is there", "setup.sh",
     ),
+    "pyxrt of the distribution": (
+        lambda m: m.remove("opt/xilinx/xrt/python")
+        or (m.write(f"usr/lib/python3/dist-packages/pyxrt{SUFFIX}", "") and None),
+        "pyxrt", "wrong", "is there", "--system-site-packages",
+    ),
     "no mlir-aie": (
         lambda m: m.remove("site/aie"),
         "mlir-aie", "missing", "no package `aie`", "pip install mlir_aie",
