@@ -22,10 +22,11 @@ def hardware() -> Hardware:
 
 @pytest.fixture
 def machine(hardware: Hardware, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setenv("HPTP_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(Toolchain, "missing", lambda self: list(self.tools()))
+    no_tools = Toolchain.find({}, [], tmp_path)
+    monkeypatch.setattr(Toolchain, "find", lambda: no_tools)
+    monkeypatch.setenv("HPTP_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(runtime, "_opened", None)
     monkeypatch.setattr(npu.DEVICE, "_plans", runtime.Recent(npu.MAX_PLANS))
     pyxrt = make_pyxrt(hardware)
     monkeypatch.setitem(sys.modules, "pyxrt", pyxrt)
-    return Machine(hardware, pyxrt, Cache(tmp_path))
+    return Machine(hardware, pyxrt, Cache(tmp_path / "cache"))

@@ -292,7 +292,10 @@ def put_program(
     tools: str = "fake",
 ) -> Artifact:
     """Leave an "xclbin" of `design` in the cache, as a build would."""
-    content = {"design": asdict(design), "kernel": kernel, "num_args": num_args}
-    return cache.store(
-        design, tools, lambda folder: (folder / XCLBIN).write_text(json.dumps(content)) and None
-    )
+    content = xclbin_text(design, kernel, num_args)
+    return cache.store(design, tools, lambda folder: (folder / XCLBIN).write_text(content) and None)
+
+
+def xclbin_text(design: Design, kernel: str = "MLIR_AIE", num_args: int = 5) -> str:
+    """The content of an "xclbin"."""
+    return json.dumps({"design": asdict(design), "kernel": kernel, "num_args": num_args})

@@ -24,7 +24,10 @@ class Machine:
 
     def provide_for(self, x: np.ndarray[Any, Any], perm: Sequence[int]) -> Artifact:
         """Put the best program for a permutation into the cache, as `hptp build` would have."""
+        return put_program(self.cache, self.best_design(x, perm))
+
+    def best_design(self, x: np.ndarray[Any, Any], perm: Sequence[int]) -> Design:
+        """What a build for a permutation would compile."""
         problem = Problem(x.dtype.itemsize, x.shape, perm, x.strides)
         slabs = plan_slabs(problem, runtime.npu().model.device)
-        design = Design.of(slabs.transpose, kernel_symbol(slabs.transpose, slabs.kernel))
-        return put_program(self.cache, design)
+        return Design.of(slabs.transpose, kernel_symbol(slabs.transpose, slabs.kernel))

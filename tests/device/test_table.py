@@ -1,7 +1,4 @@
-"""The shared table of permutations, on the NPU and as the interpreter shows it.
-
-Every case is exact, or refused for a reason that the NPU has.
-"""
+"""The shared table of permutations, on the NPU: exact, or refused for a reason that it has."""
 
 from __future__ import annotations
 
@@ -38,16 +35,6 @@ def test_table_on_npu(machine: Machine, case: Case) -> None:
     machine.provide_for(x, case.perm)
     assert_same_bits(hp.permute(x, case.perm, device="npu"), permuted(x, case.perm))
     assert machine.hardware.count("run") >= 1
-
-
-@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.id)
-def test_table_on_sim(case: Case) -> None:
-    x = case.source()
-    if reason := refusal(x, case.perm):
-        with pytest.raises(hp.PlanError, match=re.escape(reason)):
-            hp.permute(x, case.perm, device="sim")
-        return
-    assert_same_bits(hp.permute(x, case.perm, device="sim"), permuted(x, case.perm))
 
 
 def test_most_of_the_table_runs_there() -> None:
