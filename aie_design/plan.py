@@ -441,8 +441,8 @@ class TransposePlan:
             yield f"L1: {buffers} buffers of {self.tile_bytes} B and the stack exceed {L1_BYTES} B"
         tile_words = self.tile_bytes // WORD_BYTES
         yield from _exceeded(
-            # A size of 0 would mean 1024 in the shim and 256 in the core, so these are not
-            # cosmetic: one more is silently another program.
+            # The fields of a BD are just wide enough for these: one more would be encoded as 0,
+            # silently another program.
             ("shim d0: n*e/4", n * e // WORD_BYTES, 1023),
             ("shim d0: m*e/4", m * e // WORD_BYTES, 1023),
             ("shim d1: m", m, 1023),
@@ -473,9 +473,7 @@ class TransposePlan:
             yield f"ld_in={ld_in} is less than N={self.N}"
         if ld_out < self.M:
             yield f"ld_out={ld_out} is less than M={self.M}"
-        elif self.batch > 1 and not _disjoint(
-            (self.M, 1), (self.N, ld_out), (self.batch, slab_out)
-        ):
+        elif self._slabs_overlap():
             yield f"output: slabs at batch_stride_out={slab_out} overlap (ld_out={ld_out})"
         yield from self._granularity(ld_in=ld_in, ld_out=ld_out)
         if self.batch > 1:
@@ -492,7 +490,8 @@ class TransposePlan:
 
     def _task_violations(self) -> Iterator[str]:
         """What the tasks' tile loops break; each limit once, by the largest task that breaks it."""
-        extents = {self._task_extent(self.share(*worker)) for worker in self.workers()}
+        shares = {self.share(*worker) for worker in self.workers()}
+        extents = {self._task_extent(share) for share in shares if all(map(len, share))}
         broken: dict[str, str] = {}
         for extent in sorted(extents, reverse=True):
             for violation in self._loop_violations(self._loops(Box(*map(range, extent)))):
@@ -513,6 +512,17 @@ class TransposePlan:
                 yield from self._stride_violation(loop.formula_out, loop.stride_out)
         words = prod(loop.times for loop in loops) * self.tile_bytes // WORD_BYTES
         yield from _exceeded(("shim BD length", words, (1 << 32) - 1))
+
+    def _slabs_overlap(self) -> bool:
+        """Whether a row of some slab of the output meets a row of the first."""
+        ld = self.row_pitch_out
+        for slab in range(1, self.batch):
+            row, beyond = divmod(slab * self.slab_pitch_out, ld)
+            if row >= self.N:
+                break
+            if beyond < self.M or (ld - beyond < self.M and row + 1 < self.N):
+                return True
+        return False
 
     def _granularity(self, **lengths: int) -> Iterator[str]:
         for name, length in lengths.items():
@@ -631,13 +641,3 @@ def _exceeded(*limits: tuple[str, int, int]) -> Iterator[str]:
     for name, value, limit in limits:
         if value > limit:
             yield f"{name} = {value} > {limit}"
-
-
-def _disjoint(*axes: tuple[int, int]) -> bool:
-    """Whether each (count, stride) axis steps over all that the axes below it reach."""
-    reach = 0
-    for count, stride in sorted(axes, key=lambda axis: axis[1]):
-        if stride <= reach:
-            return False
-        reach += (count - 1) * stride
-    return True
