@@ -2,6 +2,7 @@
 # editable install, refreshed when the build inputs change.
 #
 #   make run     M=64 N=32 m=16 n=16 s=4 make run: transpose one matrix with the NPU design
+#   make xclbin  compile the same design for an NPU (takes mlir-aie, Peano and XRT)
 #   make test    everything
 PYTHON ?= python3
 VENV ?= .venv
@@ -17,6 +18,9 @@ export M N m n s dtype device kernel
 
 run: $(VENV)/.run
 	@$(PY) -m aie_design run
+
+xclbin: $(VENV)/.run
+	@$(PY) -m aie_design xclbin
 
 test: $(VENV)/.test
 	$(PY) -m pytest -q

@@ -2,6 +2,7 @@
 
     python -m aie_design run                   transpose one matrix; parameters in the environment:
                                                M N m n s dtype device kernel (`make run`)
+    python -m aie_design xclbin                compile the same design for the NPU (`make xclbin`)
     python -m aie_design disassemble FILE ...  print instruction streams (insts.bin) in words
 
 Exit status: 0 done, 1 failed, 2 wrong parameters or usage.
@@ -25,6 +26,13 @@ def main(argv: Sequence[str]) -> int:
                 from aie_design.run import run
 
                 return run(os.environ)
+            case ["xclbin"]:
+                from aie_design.build import build
+                from aie_design.run import Parameters
+
+                parameters = Parameters.from_environment(os.environ)
+                print(build(parameters.plan, parameters.kernel).folder)
+                return 0
             case ["disassemble", *files] if files:
                 for name in files:
                     print(disassemble(from_bytes(Path(name).read_bytes())))

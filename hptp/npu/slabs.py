@@ -300,8 +300,9 @@ def _plan(slab: _Slab, cut: _Cut, device: str, design: Design | None) -> Transpo
     if design is None and cut.kernel == "transpose":
         return TransposePlan.for_problem(elem_bytes=cut.elem_bytes, device=device, **vars(slab))
     if design is not None:
-        wanted = (device, cut.elem_bytes, cut.kernel)
-        if (design.device, design.elem_bytes, design.kernel.split("_")[0]) != wanted:
+        # With s = 1 a copy is all there is to do; with another s it only shows the data flow.
+        transposes = design.s == 1 if cut.kernel == "copy" else design.kernel != "copy"
+        if not transposes or (design.device, design.elem_bytes) != (device, cut.elem_bytes):
             raise PlanError(f"{design} is not for {cut.kernel} of {cut.elem_bytes} B on {device}")
         designs = [design]
     else:

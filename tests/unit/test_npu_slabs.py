@@ -218,6 +218,15 @@ def test_a_design_for_something_else_is_refused(
         plan_slabs(Problem(elem_bytes, shape, perm), device, DESIGN)
 
 
+@pytest.mark.parametrize("perm, shape", [((1, 0), (64, 64)), ((1, 0, 2), (8, 8, 64))])
+def test_a_design_that_only_copies_is_never_used(
+    perm: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    shows_the_data_flow = Design("npu", 4, 4, 4, 4, 1, 1, 2, "copy")
+    with pytest.raises(PlanError, match="npu-4B-m4-n4-s4"):
+        plan_slabs(Problem(4, shape, perm), "npu", shows_the_data_flow)
+
+
 @pytest.mark.parametrize(
     "shape, perm, elem_bytes, reason",
     [
