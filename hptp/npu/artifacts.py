@@ -16,6 +16,7 @@ reader sees all of it or nothing, and a lock keeps two processes from compiling 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -177,7 +178,9 @@ class Cache:
                 try:
                     os.rename(folder, final)
                     break
-                except OSError:
+                except OSError as error:
+                    if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                        raise
                     # A folder of that name is there: the same content, which a reader may be using,
                     # or a damaged one, which has to make way.
                     if _read_entry(final) is not None:
@@ -186,13 +189,16 @@ class Cache:
         return Artifact(design, final, sources, tools)
 
     def instructions(self, plan: str, assemble: Callable[[], bytes]) -> bytes:
-        """The instruction words of the plan that `plan` spells out, kept or from `assemble`."""
+        """The instruction words of the plan that `plan` spells out, kept or from `assemble`.
+
+        Keeping them only saves time, so a folder that cannot be written is no error.
+        """
         folder = self.root / "instructions"
         final = folder / digest(plan, assembler_sources())
         with contextlib.suppress(OSError):
             return final.read_bytes()
         words = assemble()
-        with self._aside(folder) as aside:
+        with contextlib.suppress(OSError), self._aside(folder) as aside:
             (aside / INSTRUCTIONS).write_bytes(words)
             os.replace(aside / INSTRUCTIONS, final)
         return words

@@ -133,6 +133,14 @@ def test_instructions_are_assembled_once_per_plan(cache: Cache) -> None:
     assert seen == plans
 
 
+def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    blocked = Cache(tmp_path / "file" / "cache")
+    assert blocked.instructions("plan", lambda: b"words") == b"words"
+    with pytest.raises(NotADirectoryError):
+        blocked.store(DESIGN, "tools-1", writer(b"program"))
+
+
 PROCESS = """
 import sys, time
 from pathlib import Path
