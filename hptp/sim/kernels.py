@@ -142,8 +142,11 @@ def library(source: Path, elem_bytes: int) -> ctypes.CDLL:
     folder = cache_dir() / "kernels"
     target = folder / f"{source.stem}-{elem_bytes}-{digest(compiler, *options, *contents)}.so"
     if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _compile([compiler, *options, f"-I{host}", str(source), str(runtime)], target)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _compile([compiler, *options, f"-I{host}", str(source), str(runtime)], target)
+        except OSError as error:
+            raise DeviceError(f"cannot write {folder} ({error}); set HPTP_CACHE_DIR") from error
     return ctypes.CDLL(str(target))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -216,6 +217,29 @@ def test_a_source_that_does_not_compile(tmp_path: Path) -> None:
     source.write_text("#define TOO_WIDE\n" + (DATA / "probe_kernels.cc").read_text())
     with pytest.raises(DeviceError, match="a vector has 128 to 1024 bits"):
         kernels.library(source, 1)
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("elem_bytes", DTYPES)
+def test_no_warnings(compiler: str, elem_bytes: int) -> None:
+    """With the tile's size fixed, as for the core, in both standards that compile it."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    host = kernels.SOURCES / "host"
+    options = [f"-DELEM_BYTES={elem_bytes}", "-DDIM_M=24", "-DDIM_N=16", f"-I{host}"]
+    for standard in ("c++17", "c++20"):
+        checks = [f"-std={standard}", "-O2", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+        command = [compiler, *checks, *options, str(kernels.SOURCES / "transpose.cc")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_an_unwritable_cache_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("HPTP_CACHE_DIR", str(file))
+    with pytest.raises(DeviceError, match="set HPTP_CACHE_DIR"):
+        kernels.library.__wrapped__(DATA / "probe_kernels.cc", 2)
 
 
 def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
