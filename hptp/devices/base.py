@@ -2,7 +2,8 @@
 
 A device lives in `hptp/devices/<name>.py` as the module attribute `DEVICE`. Planning looks at no
 data and raises when the device cannot do the problem; executing takes the raw addresses of element
-0 of source and destination, the memory behind them being exactly what the problem's strides describe.
+0 of source and destination, the memory behind them being exactly what the problem's strides
+describe.
 """
 
 from __future__ import annotations
