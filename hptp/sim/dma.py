@@ -68,8 +68,16 @@ def extent(descriptor: BufferDescriptor) -> int:
 class Transfer(Condition):
     """One run of a BD under way: the words it has yet to move."""
 
-    def __init__(self, name: str, memory: Words, start: int, descriptor: BufferDescriptor) -> None:
-        super().__init__(name)
+    def __init__(
+        self,
+        direction: Direction,
+        what: str,
+        memory: Words,
+        start: int,
+        descriptor: BufferDescriptor,
+    ) -> None:
+        super().__init__(what)
+        self._verb = "come into" if direction == Direction.S2MM else "be taken from"
         self._memory = memory[start:]
         self._offsets = offsets(descriptor)
         self._position = 0
@@ -92,7 +100,7 @@ class Transfer(Condition):
         return window if self._offsets is None else self._offsets[window]
 
     def __str__(self) -> str:
-        return f"{self.remaining} more words of {self._description}"
+        return f"{self.remaining} words to {self._verb} {self._description}"
 
 
 class Stream:
@@ -178,18 +186,17 @@ def serve_ring(name: str, ring: Ring, descriptor: BufferDescriptor, port: Port) 
     """A channel of a memtile or core: move object after object between the ring and the stream."""
     receiving = port.direction == Direction.S2MM
     taken, given = (ring.free, ring.full) if receiving else (ring.full, ring.free)
-    verb = "into" if receiving else "out of"
     for buffer in cycle([as_words(buffer, name) for buffer in ring.buffers]):
         yield from taken.acquire(1)
-        yield from port.run(Transfer(f"an object {verb} {ring.name}", buffer, 0, descriptor))
+        transfer = Transfer(port.direction, f"an object of {ring.name}", buffer, 0, descriptor)
+        yield from port.run(transfer)
         given.release(1)
 
 
 class ShimTile:
     """The BD registers of a shim tile and the memory of the host behind them."""
 
-    def __init__(self, column: int, arguments: Sequence[NDArray[Any]]) -> None:
-        self.column = column
+    def __init__(self, arguments: Sequence[NDArray[Any]]) -> None:
         self.channels: dict[tuple[Direction, int], ShimChannel] = {}
         self._memory = [as_words(a, f"argument {k}") for k, a in enumerate(arguments)]
         self._descriptors: dict[int, BufferDescriptor] = {}
@@ -232,7 +239,8 @@ class ShimTile:
             )
         if task.direction == Direction.S2MM and not memory.flags.writeable:
             raise DeviceError(f"{name}: argument {address.argument} is read-only")
-        return Transfer(f"BD {task.bd} of {name}", memory, start, descriptor)
+        what = f"argument {address.argument} by BD {task.bd}"
+        return Transfer(task.direction, what, memory, start, descriptor)
 
 
 class ShimChannel:
@@ -244,7 +252,7 @@ class ShimChannel:
         self.tokens = Lock(f"a token of {name}", 0)
         self._tile = tile
         self._port = port
-        self._pushed = Condition(f"a task in the queue of {name}")
+        self._pushed = Condition("a task in its queue")
         self._owed: deque[int] = deque()  # for each token to come: the pushes it vouches for
         self._num_pushed = 0
         self._num_awaited = 0

@@ -19,6 +19,8 @@ import numpy as np
 from hptp.errors import PlanError
 from hptp.sim.hardware import Tile
 
+STACK_BYTES = 1024  # unless a worker says otherwise
+
 Dims = Sequence[Sequence[int]]  # (size, stride) pairs, outermost first, in elements
 
 
@@ -248,13 +250,13 @@ class Worker:
         fn_args: Sequence[Any] = (),
         tile: Tile | None = None,
         while_true: bool = True,
-        stack_size: int = 1024,
+        stack_size: int | None = None,
     ) -> None:
         self.core_fn = core_fn
         self.fn_args = list(fn_args)
         self.tile = tile
         self.while_true = while_true
-        self.stack_size = stack_size
+        self.stack_size = STACK_BYTES if stack_size is None else stack_size
         for argument in self.fn_args:
             if isinstance(argument, ObjectFifo):
                 raise PlanError(

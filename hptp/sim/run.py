@@ -85,7 +85,7 @@ class _Machine:
         self._design = design
         self._observe = observe
         self._rings = {pool: _ring(pool) for pool in design.pools}
-        self._shims = {col: ShimTile(col, args) for col in range(design.device.columns)}
+        self._shims = {col: ShimTile(args) for col in range(design.device.columns)}
         self._streams: list[Stream] = []
         self._channels: list[tuple[str, Steps]] = []
         self._carry_input = {
@@ -182,7 +182,7 @@ class _Machine:
                 )
         for stream in self._streams:
             for transfer in stream.received:
-                raise DeviceError(f"after the run there are missing {transfer}")
+                raise DeviceError(f"after the run, an object is cut short: {transfer}")
 
     # --- Workers -----------------------------------------------------------------------------
 

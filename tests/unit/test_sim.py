@@ -286,6 +286,8 @@ def test_acquiring_more_than_arrives_is_a_deadlock_with_names() -> None:
     report = str(caught.value)
     assert "the runtime sequence waits for a token of shim 0 S2MM 0 (fifo 'out')" in report
     assert "the worker of 'in', 'out', waits for a full buffer of fifo 'in'" in report
+    assert "(fifo 'out') waits for 32 words to come into argument 1 by BD 1" in report
+    assert "shim 0 MM2S 0 (fifo 'in') waits for a task in its queue" in report
 
 
 def test_more_objects_are_acquired_than_a_fifo_has() -> None:
@@ -364,7 +366,7 @@ def test_half_an_object_is_reported() -> None:
         rt.fill(fifo_in.prod(), a)
         rt.drain(fifo_out.cons(), b, wait=True)
     program = Program(NPU1Col1(), rt).resolve_program()
-    with pytest.raises(DeviceError, match="missing 8 more words of an object into fifo 'in'"):
+    with pytest.raises(DeviceError, match="cut short: 8 words to come into an object of fifo 'in'"):
         run_program(program, [data(24), np.zeros(16, np.int32)])
 
 

@@ -161,7 +161,7 @@ def test_a_missing_fill_is_a_deadlock() -> None:
     def change(operations: list[Operation]) -> None:
         del operations[pick(operations, PushTask)]
 
-    with pytest.raises(Deadlock, match=r"shim 0 MM2S 0 \(fifo 'in_0_0'\) waits for a task in"):
+    with pytest.raises(Deadlock, match=r"shim 0 MM2S 0 \(fifo 'in_0_0'\) waits for a task in its"):
         run_changed(change)
 
 
