@@ -48,7 +48,7 @@ class Compare:
         >>> warm = Measurement((Block(1, 0.05),))
         >>> compare = Compare([Record(ROWS[0], "hptp", "0.1.0", False, 1, warm=warm)])
         >>> print(compare.table("GB/s").splitlines()[2])
-        2-D f32  float32   8192x8192  (1,0)  10.7
+        2-D f32  float32  8192x8192  (1,0)  10.7
     """
 
     def __init__(self, records: Iterable[Record]) -> None:

@@ -1,5 +1,7 @@
 """Records in and out of files, and what tables and findings make of them."""
 
+import doctest
+import importlib
 import json
 from dataclasses import replace
 
@@ -195,6 +197,13 @@ def test_a_file_of_something_else_is_refused(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(HptpError, match=words):
         Results.load(path)
+
+
+@pytest.mark.parametrize("name", ["", ".cases", ".report", ".timer"])
+def test_the_examples_in_the_documentation_are_true(name):
+    found = doctest.testmod(importlib.import_module(f"hptp.bench{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 @pytest.fixture
