@@ -480,8 +480,9 @@ class TransposePlan:
             yield from self._granularity(
                 batch_stride_in=self.slab_pitch_in, batch_stride_out=slab_out
             )
-        for name, pitch in (("ld_in", ld_in), ("ld_out", ld_out)):
-            yield from self._stride_violation(name, pitch)
+        for name, pitch, rows in (("ld_in", ld_in, self.m), ("ld_out", ld_out, self.n)):
+            if rows > 1:
+                yield from self._stride_violation(name, pitch)
         # The compiler cuts a task's offset to 32 bits without a word (seen in mlir-aie of 2026-03).
         yield from _exceeded(
             ("input bytes", self.size_in * self.elem_bytes, 1 << 32),

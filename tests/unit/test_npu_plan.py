@@ -375,7 +375,7 @@ def shim_descriptor_fits(tap: Tap, elem_bytes: int) -> bool:
     if len(tap.sizes) != 4:
         return False
     (repeats, _, middle, inner), strides = tap.sizes, tap.strides
-    used = [s for k, s in zip(tap.sizes[:-1], strides[:-1], strict=True) if k > 1] + [strides[2]]
+    used = [s for k, s in zip(tap.sizes[:-1], strides[:-1], strict=True) if k > 1]
     return (
         repeats <= 64
         and middle <= 1023
