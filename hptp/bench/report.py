@@ -261,7 +261,7 @@ class Compare:
     # ---- chart
 
     def plot(self, path: Path, group: str = "rows") -> None:
-        """A bar chart: a group of bars a case, a panel a thread count.
+        """A bar chart: a group of bars a case, a panel a thread count. The name says the format.
 
         Raises:
             HptpError: matplotlib is not installed.
@@ -273,6 +273,7 @@ class Compare:
             raise HptpError(f"{path}: plots need matplotlib (pip install 'hptp[plot]')") from None
         cases, threads = self.cases(group), self.thread_counts()
         columns = [c for c in self.columns() if c.contestant != COPY]
+        names = list(dict.fromkeys(column.contestant for column in columns))
         figure = Figure(figsize=(9 * len(threads), 1.5 + 0.9 * len(cases)), layout="constrained")
         FigureCanvasAgg(figure)
         for panel, num_threads in enumerate(threads, start=1):
@@ -281,7 +282,15 @@ class Compare:
             for place, column in enumerate(columns):
                 shares = [self.share(case, column, num_threads) or 0.0 for case in cases]
                 positions = [row + place * height for row in range(len(cases))]
-                axes.barh(positions, shares, height, label=str(column))
+                # A library keeps its colour, paler where it allocates.
+                axes.barh(
+                    positions,
+                    shares,
+                    height,
+                    label=str(column),
+                    color=f"C{names.index(column.contestant)}",
+                    alpha=0.45 if column.allocates else 1.0,
+                )
             axes.axvline(1.0, color="black", linewidth=0.8)
             axes.set_yticks([row + 0.4 for row in range(len(cases))], [case.id for case in cases])
             axes.invert_yaxis()

@@ -4,7 +4,7 @@ Every library that is installed takes part; each proves its result, bit for bit,
 One process is started for each thread count, pinned to as many CPUs.
 
 examples:
-  hptp bench --quick                        a first impression, in a minute or two
+  hptp bench --quick                        a first impression, in a few minutes
   hptp bench --json mine.json               everything, and keep the results
   hptp bench --rows NCHW --rows 2-D         the rows whose names contain these words
   hptp bench --parts small                  what a call costs, from 1 to 4 million elements
