@@ -41,28 +41,42 @@ def as_words(array: NDArray[Any], what: str) -> Words:
     return flat[: flat.size // WORD_BYTES * WORD_BYTES].view(np.uint32)
 
 
-@lru_cache(maxsize=64)
-def offsets(descriptor: BufferDescriptor) -> NDArray[np.intp] | None:
-    """The position of each word of a run, from where it starts; None if they follow each other."""
-    wrap, step = descriptor.dims[0]
-    if wrap == 0 and step == 1:
-        return None
-    index = np.arange(descriptor.length)
-    positions = np.zeros_like(index)
-    for wrap, step in descriptor.dims:
-        if wrap == 0:
-            positions += index * step
-            break
-        index, inner = np.divmod(index, wrap)
-        positions += inner * step
-    return positions
+class Walk:
+    """The words a BD visits, counted from where a run starts.
+
+    Dimensions with a wrap make up a block, which the last dimension repeats `outer_step` apart.
+    """
+
+    def __init__(self, descriptor: BufferDescriptor) -> None:
+        wraps = [dim.wrap for dim in descriptor.dims]
+        self._outer_step = descriptor.dims[wraps.index(0)].step
+        self._block = np.zeros(1, np.intp)
+        for wrap, step in descriptor.dims[: wraps.index(0)]:
+            self._block = np.add.outer(np.arange(wrap) * step, self._block).ravel()
+        self.is_linear = self._block.size == 1 and self._outer_step == 1
+        self.num_words = self._reach(descriptor.length)
+
+    def _reach(self, length: int) -> int:
+        """How many words lie between the start of a run and its furthest word, both included."""
+        blocks, rest = divmod(length, self._block.size)
+        ends = [self._block[:rest].max() + blocks * self._outer_step] if rest else []
+        if blocks:
+            ends.append(self._block.max() + (blocks - 1) * self._outer_step)
+        return int(max(ends)) + 1
+
+    def window(self, start: int, count: int) -> NDArray[np.intp]:
+        """Where the words from `start` on are."""
+        words: NDArray[np.intp]
+        block, inside = divmod(start, self._block.size)
+        if inside + count <= self._block.size:
+            words = self._block[inside : inside + count] + block * self._outer_step
+        else:
+            blocks, insides = np.divmod(np.arange(start, start + count), self._block.size)
+            words = self._block[insides] + blocks * self._outer_step
+        return words
 
 
-@lru_cache(maxsize=256)
-def extent(descriptor: BufferDescriptor) -> int:
-    """How many words a run reaches over, from where it starts."""
-    positions = offsets(descriptor)
-    return descriptor.length if positions is None else int(positions.max()) + 1
+walk_of = lru_cache(maxsize=64)(Walk)
 
 
 class Transfer(Condition):
@@ -79,7 +93,7 @@ class Transfer(Condition):
         super().__init__(what)
         self._verb = "come into" if direction == Direction.S2MM else "be taken from"
         self._memory = memory[start:]
-        self._offsets = offsets(descriptor)
+        self._walk = walk_of(descriptor)
         self._position = 0
         self.remaining = descriptor.length
 
@@ -94,10 +108,12 @@ class Transfer(Condition):
         self._memory[self._next(len(words))] = words
 
     def _next(self, count: int) -> slice | NDArray[np.intp]:
-        window = slice(self._position, self._position + count)
-        self._position = window.stop
+        start = self._position
+        self._position += count
         self.remaining -= count
-        return window if self._offsets is None else self._offsets[window]
+        if self._walk.is_linear:
+            return slice(start, start + count)
+        return self._walk.window(start, count)
 
     def __str__(self) -> str:
         return f"{self.remaining} words to {self._verb} {self._description}"
@@ -106,8 +122,7 @@ class Transfer(Condition):
 class Stream:
     """A connection from one channel to others; words move when both sides have a transfer."""
 
-    def __init__(self, fifo: str, num_sinks: int) -> None:
-        self.fifo = fifo
+    def __init__(self, num_sinks: int) -> None:
         self._source: Transfer | None = None
         self._sinks: list[Transfer | None] = [None] * num_sinks
 
@@ -204,15 +219,13 @@ class ShimTile:
         self._runs: dict[int, int] = {}
 
     def write(self, operation: WriteDescriptor) -> None:
-        bd = operation.bd
-        for channel in self.channels.values():
-            if any(task.bd == bd for task in channel.queue):
-                raise HardwareLimit(f"{channel.name}: BD {bd} is overwritten while it is queued")
-        self._descriptors[bd] = operation.descriptor
-        self._runs[bd] = 0
-        self._addresses.pop(bd, None)
+        self._check_idle(operation.bd)
+        self._descriptors[operation.bd] = operation.descriptor
+        self._runs[operation.bd] = 0
+        self._addresses.pop(operation.bd, None)
 
     def patch(self, operation: PatchAddress) -> None:
+        self._check_idle(operation.bd)
         if operation.argument >= len(self._memory):
             raise DeviceError(
                 f"{operation}: there are only {len(self._memory)} arguments, counted from 0"
@@ -220,6 +233,11 @@ class ShimTile:
         if operation.offset_bytes % WORD_BYTES:
             raise HardwareLimit(f"{operation}: the address is not a multiple of {WORD_BYTES} B")
         self._addresses[operation.bd] = operation
+
+    def _check_idle(self, bd: int) -> None:
+        for channel in self.channels.values():
+            if any(task.bd == bd for task in channel.queue):
+                raise HardwareLimit(f"{channel.name}: BD {bd} is overwritten while it is queued")
 
     def next_run(self, task: PushTask, name: str) -> Transfer:
         """The next run of the task's BD: its iteration counter moves on by one."""
@@ -231,7 +249,7 @@ class ShimTile:
         self._runs[task.bd] = (run + 1) % wrap
         memory = self._memory[address.argument]
         start = address.offset_bytes // WORD_BYTES + run * step
-        end = start + extent(descriptor)
+        end = start + walk_of(descriptor).num_words
         if end > memory.size:
             raise DeviceError(
                 f"{name}: BD {task.bd} reaches word {end - 1} of argument {address.argument}, "

@@ -24,7 +24,7 @@ from aie_design.operations import (
 from hptp.errors import DeviceError, PlanError
 from hptp.sim import kernels
 from hptp.sim.dma import Port, Ring, ShimChannel, ShimTile, Stream, serve_ring
-from hptp.sim.lower import Channel, Core, Design, HostChannel, Pool, RingChannel
+from hptp.sim.lower import Channel, Core, Design, Pool, RingChannel
 from hptp.sim.program import Kernel, ObjectFifoHandle
 from hptp.sim.schedule import GeneratorProcess, Lock, Scheduler, Steps, ThreadProcess
 
@@ -95,7 +95,7 @@ class _Machine:
             for handle in core.worker.handles
         }
         for route in design.routes:
-            stream = Stream(route.fifo, len(route.sinks))
+            stream = Stream(len(route.sinks))
             self._streams.append(stream)
             self._add_channel(route.source, route.fifo, Port(stream, Direction.MM2S))
             for number, sink in enumerate(route.sinks):
@@ -107,13 +107,13 @@ class _Machine:
             ring = self._rings[channel.pool]
             if channel.direction == Direction.S2MM:
                 self._carry_input.add(ring)
-            self._channels.append((name, serve_ring(name, ring, channel.descriptor, port)))
-            return
-        assert isinstance(channel, HostChannel)
-        tile = self._shims[channel.tile.col]
-        shim = ShimChannel(name, tile, port)
-        tile.channels[channel.direction, channel.channel] = shim
-        self._channels.append((name, shim.serve()))
+            steps = serve_ring(name, ring, channel.descriptor, port)
+        else:
+            tile = self._shims[channel.tile.col]
+            shim = ShimChannel(name, tile, port)
+            tile.channels[channel.direction, channel.channel] = shim
+            steps = shim.serve()
+        self._channels.append((name, steps))
 
     def run(self, operations: Iterable[Operation | RawOperation]) -> None:
         scheduler = Scheduler()
@@ -140,7 +140,7 @@ class _Machine:
                 case AwaitTask():
                     yield from self._channel(operation).wait()
                 case SetController():
-                    self._channel(operation)
+                    self._channel(operation)  # must exist; there is only one controller here
                 case RawOperation():
                     raise PlanError(f"the interpreter cannot execute: {operation}")
         self._check_everything_is_awaited()
@@ -200,7 +200,7 @@ class _Machine:
                     return
 
         process = ThreadProcess(f"{core.tile}, {worker},", scheduler, code)
-        return process
+        return process  # which `code` refers to
 
     def _port(self, handle: ObjectFifoHandle, core: Core, process: ThreadProcess) -> WorkerPort:
         ring = self._rings[core.pools[handle]]
