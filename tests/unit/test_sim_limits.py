@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from aie_design import combined_transpose, frontend
 from aie_design.operations import BufferDescriptor, Dim
+from aie_design.plan import TransposePlan
 from hptp.errors import PlanError
 from hptp.sim import HardwareLimit
 from hptp.sim.hardware import CORE, MEMTILE, SHIM, TileKind, check_descriptor
@@ -242,3 +246,28 @@ def test_cores_are_finite() -> None:
             rt.start(Worker(lambda a, b: None, [source.cons(), target.prod()]))
     with pytest.raises(HardwareLimit, match="17 workers are more than there are cores"):
         Program(NPU1(), rt).resolve_program()
+
+
+@pytest.mark.parametrize(
+    "entry, message",
+    [
+        (0, "iteration 128 > 64"),
+        (1, "iteration 65 > 64"),
+        (2, "iteration step 1050624 words"),
+        (3, "iteration step 16777216 words"),
+        (4, "66560 B are needed"),
+        (5, "size of 2 elements of 1 B"),
+    ],
+)
+def test_what_the_compiler_refused_is_refused_without_the_plans_help(
+    entry: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = json.loads((Path(__file__).parents[1] / "data" / "lowered.json").read_text())[
+        "refused"
+    ]
+    shape = [refused[entry][name] for name in ("M", "N", "m", "n", "s")]
+    plan = TransposePlan(*shape, {"i8": 1, "i32": 4}[refused[entry]["dtype"]], tasks=1)
+    assert plan.violations()
+    monkeypatch.setattr(TransposePlan, "check", lambda self: None)
+    with pytest.raises(PlanError, match=message):
+        combined_transpose.build(plan, frontend.load("sim"))
