@@ -8,9 +8,9 @@
 // (20,8,16,12,6) with perm (2,1,3,0,4) moves six-byte elements of shape (20,8,16,12).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "overlap.hpp"
 #include "status.hpp"
@@ -61,7 +61,8 @@ inline Strided src_memory(const Problem& problem) {
   return memory;
 }
 
-inline Strided dst_memory(const Problem& problem) {
+template <typename AnyProblem>
+Strided dst_memory(const AnyProblem& problem) {
   Strided memory{problem.elem_bytes, problem.ndim, {}, {}};
   for (int i = 0; i < problem.ndim; ++i) {
     memory.shape[i] = problem.axes[i].size;
@@ -72,7 +73,9 @@ inline Strided dst_memory(const Problem& problem) {
 
 namespace detail {
 
-inline void drop_unit_axes(Problem* problem) {
+// The steps of canonicalize() also serve problems whose axes carry more than an Axis does.
+template <typename AnyProblem>
+void drop_unit_axes(AnyProblem* problem) {
   int kept = 0;
   for (int i = 0; i < problem->ndim; ++i) {
     if (problem->axes[i].size != 1) problem->axes[kept++] = problem->axes[i];
@@ -81,9 +84,10 @@ inline void drop_unit_axes(Problem* problem) {
 }
 
 // Puts the axes in the order of the destination's memory. Stable: a no-op when it is C-contiguous.
-inline void sort_by_dst_stride(Problem* problem) {
+template <typename AnyProblem>
+void sort_by_dst_stride(AnyProblem* problem) {
   for (int i = 1; i < problem->ndim; ++i) {
-    const Axis axis = problem->axes[i];
+    const auto axis = problem->axes[i];
     const uint64_t stride = magnitude(axis.dst_stride_bytes);
     int j = i;
     for (; j > 0 && magnitude(problem->axes[j - 1].dst_stride_bytes) < stride; --j) {
@@ -93,15 +97,22 @@ inline void sort_by_dst_stride(Problem* problem) {
   }
 }
 
-inline void fuse_neighbours(Problem* problem) {
+inline bool are_neighbours(const Axis& outer, const Axis& inner) {
+  return outer.src_stride_bytes == inner.src_stride_bytes * inner.size &&
+         outer.dst_stride_bytes == inner.dst_stride_bytes * inner.size;
+}
+
+template <typename AnyProblem>
+void fuse_neighbours(AnyProblem* problem) {
   if (problem->ndim == 0) return;
   int last = 0;
   for (int i = 1; i < problem->ndim; ++i) {
-    Axis& outer = problem->axes[last];
-    const Axis& inner = problem->axes[i];
-    if (outer.src_stride_bytes == inner.src_stride_bytes * inner.size &&
-        outer.dst_stride_bytes == inner.dst_stride_bytes * inner.size) {
-      outer = {outer.size * inner.size, inner.src_stride_bytes, inner.dst_stride_bytes};
+    auto& outer = problem->axes[last];
+    const auto inner = problem->axes[i];
+    if (are_neighbours(outer, inner)) {
+      const int64_t size = outer.size * inner.size;
+      outer = inner;
+      outer.size = size;
     } else {
       problem->axes[++last] = inner;
     }
@@ -134,15 +145,23 @@ inline void canonicalize(Problem* problem) {
   detail::fold_last_axis(problem);
 }
 
-// Validates the arguments of a call and reduces them; the one boundary where sizes are checked.
+// The memory of both sides of a call, each in its own order of axes.
+struct Sides {
+  Strided src;
+  Strided dst;
+};
+
+// Validates the arguments of a call; the one boundary where perm and sizes are checked.
 //
 // shape and src_strides_bytes follow the source's axes, dst_strides_bytes the destination's; null
-// strides mean C-contiguous. On an error *problem is left as it was.
-inline Status make_problem(int64_t elem_bytes, int ndim, const int64_t* shape, const int64_t* perm,
-                           const int64_t* src_strides_bytes, const int64_t* dst_strides_bytes,
-                           Problem* problem) {
+// strides mean C-contiguous.
+inline Status check_arguments(uint64_t src_elem_size, uint64_t dst_elem_size, int ndim,
+                              const int64_t* shape, const int64_t* perm,
+                              const int64_t* src_strides_bytes, const int64_t* dst_strides_bytes,
+                              Sides* sides) {
   if (ndim < 0 || ndim > kMaxDims) return Status::bad_ndim;
   if (ndim > 0 && (shape == nullptr || perm == nullptr)) return Status::null_pointer;
+  if (std::max(src_elem_size, dst_elem_size) > detail::kMaxBytes) return Status::size_overflow;
   uint64_t seen = 0;
   for (int i = 0; i < ndim; ++i) {
     if (shape[i] < 0) return Status::negative_size;
@@ -151,26 +170,44 @@ inline Status make_problem(int64_t elem_bytes, int ndim, const int64_t* shape, c
     }
     seen |= uint64_t{1} << perm[i];
   }
-
-  Strided src{elem_bytes, ndim, {}, {}};
-  Strided dst{elem_bytes, ndim, {}, {}};
+  sides->src.elem_bytes = static_cast<int64_t>(src_elem_size);
+  sides->dst.elem_bytes = static_cast<int64_t>(dst_elem_size);
+  sides->src.ndim = sides->dst.ndim = ndim;
   for (int i = 0; i < ndim; ++i) {
-    src.shape[i] = shape[i];
-    dst.shape[i] = shape[perm[i]];
+    sides->src.shape[i] = shape[i];
+    sides->dst.shape[i] = shape[perm[i]];
   }
-  if (!set_strides(&src, src_strides_bytes) || !set_strides(&dst, dst_strides_bytes)) {
-    return Status::size_overflow;
-  }
+  const bool fits =
+      set_strides(&sides->src, src_strides_bytes) && set_strides(&sides->dst, dst_strides_bytes);
+  return fits ? Status::ok : Status::size_overflow;
+}
 
+// Validates the arguments of a call and reduces them. On an error *problem is left as it was.
+inline Status make_problem(uint64_t elem_size, int ndim, const int64_t* shape, const int64_t* perm,
+                           const int64_t* src_strides_bytes, const int64_t* dst_strides_bytes,
+                           Problem* problem) {
+  Sides sides;
+  const Status status = check_arguments(elem_size, elem_size, ndim, shape, perm, src_strides_bytes,
+                                        dst_strides_bytes, &sides);
+  if (status != Status::ok) return status;
   Problem made;
-  made.elem_bytes = elem_bytes;
+  made.elem_bytes = sides.dst.elem_bytes;
   made.ndim = ndim;
   for (int i = 0; i < ndim; ++i) {
-    made.axes[i] = {dst.shape[i], src.strides_bytes[perm[i]], dst.strides_bytes[i]};
+    made.axes[i] = {sides.dst.shape[i], sides.src.strides_bytes[perm[i]],
+                    sides.dst.strides_bytes[i]};
   }
   canonicalize(&made);
   if (overlaps_itself(dst_memory(made))) return Status::overlap;
   *problem = made;
+  return Status::ok;
+}
+
+// What must hold of the addresses of both elements 0 before a problem is executed on them.
+inline Status check_memory(const Problem& problem, const void* src, const void* dst) {
+  if (num_bytes(problem) == 0) return Status::ok;
+  if (src == nullptr || dst == nullptr) return Status::null_pointer;
+  if (overlaps(src, src_memory(problem), dst, dst_memory(problem))) return Status::overlap;
   return Status::ok;
 }
 
