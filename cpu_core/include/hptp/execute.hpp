@@ -1,126 +1,99 @@
-// Moves the data of a plan: tiles in the destination's order, split evenly over the threads.
+// Moves the data of a plan: its tiles, in the order of its loops, split evenly over the threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "plan.hpp"
 #include "pool.hpp"
 #include "status.hpp"
+#include "tile_engine.hpp"
 
 namespace hptp {
 namespace detail {
 
-// One tile: its corner on both sides and its size.
-struct Tile {
-  const char* src;
-  char* dst;
-  int64_t rows;
-  int64_t columns;
-};
+constexpr int64_t kCopyBytes = 4096;  // contiguous blocks are shared out in pages
 
-// Elements of a constant size are moved by one load and one store; kElemBytes 0 takes any size.
-template <int64_t kElemBytes>
-void move_tile(const Plan& plan, const Tile& tile) {
-  const int64_t elem_bytes = kElemBytes != 0 ? kElemBytes : plan.problem.elem_bytes;
-  const Axis& column = plan.problem.axes[plan.problem.ndim - 1];
-  const Axis row = plan.row_axis >= 0 ? plan.problem.axes[plan.row_axis] : Axis{1, 0, 0};
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    const char* src = tile.src + r * row.src_stride_bytes;
-    char* dst = tile.dst + r * row.dst_stride_bytes;
-    for (int64_t c = 0; c < tile.columns; ++c) {
-      std::memcpy(dst + c * column.dst_stride_bytes, src + c * column.src_stride_bytes,
-                  static_cast<size_t>(elem_bytes));
+inline CopyKernel copy_kernel(const Plan& plan) {
+  return plan.stream ? plan.set->stream : copy_cached;
+}
+
+inline void copy_share(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
+                       uint8_t* dst) {
+  const int64_t begin = first * kCopyBytes;
+  const int64_t end = std::min(last * kCopyBytes, plan.elem_bytes);
+  copy_kernel(plan)(dst + begin, src + begin, end - begin);
+}
+
+inline void copy_rows(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
+                      uint8_t* dst) {
+  const CopyKernel copy = copy_kernel(plan);
+  TileWalk walk(plan, first, src, dst);
+  for (int64_t i = first; i < last; ++i, walk.advance())
+    copy(walk.dst(), walk.src(), plan.elem_bytes);
+}
+
+// kElemBytes 0 takes any size.
+template <int kElemBytes>
+void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
+                   uint8_t* dst) {
+  const int64_t* src_offsets = plan.src_offsets.data();
+  const int64_t* dst_offsets = plan.dst_offsets.data();
+  TileWalk walk(plan, first, src, dst);
+  for (int64_t i = first; i < last; ++i, walk.advance()) {
+    const Tile tile = walk.tile();
+    for (int64_t k = 0; k < tile.rows; ++k) {
+      std::memcpy(tile.dst + dst_offsets[k], tile.src + src_offsets[k],
+                  kElemBytes != 0 ? kElemBytes : static_cast<size_t>(plan.elem_bytes));
     }
   }
 }
 
-inline void copy_rows(const Plan& plan, const Tile& tile) {
-  std::memcpy(tile.dst, tile.src, static_cast<size_t>(tile.columns * plan.problem.elem_bytes));
-}
-
-using MoveTile = void (*)(const Plan&, const Tile&);
-
-inline MoveTile tile_mover(const Problem& problem) {
-  if (copies_rows(problem)) return copy_rows;
-  switch (problem.elem_bytes) {
-    case 1:
-      return move_tile<1>;
-    case 2:
-      return move_tile<2>;
-    case 4:
-      return move_tile<4>;
-    case 8:
-      return move_tile<8>;
-    case 16:
-      return move_tile<16>;
-    default:
-      return move_tile<0>;
+inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
+                            uint8_t* dst) {
+  const TileWalk walk(plan, first, src, dst);
+  uint8_t* buffers = thread_buffers(TileEngine::buffer_bytes(plan));
+  if (buffers != nullptr) {
+    TileEngine(plan, buffers).run(walk, last - first);
+  } else {
+    move_tiles(plan, walk, last - first);
   }
 }
 
-// Walks the tiles of a plan in destination order; the position is advanced without divisions.
-class TileWalk {
- public:
-  TileWalk(const Plan& plan, int64_t first, const void* src, void* dst)
-      : problem_(plan.problem),
-        plan_(plan),
-        src_(static_cast<const char*>(src)),
-        dst_(static_cast<char*>(dst)) {
-    for (int i = problem_.ndim - 1; i >= 0; --i) {
-      const int64_t steps = ceil_div(problem_.axes[i].size, step(i));
-      index_[i] = first % steps * step(i);
-      first /= steps;
-      src_ += index_[i] * problem_.axes[i].src_stride_bytes;
-      dst_ += index_[i] * problem_.axes[i].dst_stride_bytes;
-    }
-  }
+// Moves the tiles [first, last) of a plan (pages, of one that copies).
+using MoveShare = void (*)(const Plan&, int64_t first, int64_t last, const uint8_t* src,
+                           uint8_t* dst);
 
-  Tile tile() const {
-    const int last = problem_.ndim - 1;
-    return {src_, dst_, plan_.row_axis < 0 ? 1 : part(plan_.row_axis), last < 0 ? 1 : part(last)};
+inline MoveShare share_mover(const Plan& plan) {
+  switch (plan.method) {
+    case Method::nothing:
+    case Method::copy:
+      return copy_share;
+    case Method::rows:
+      return copy_rows;
+    case Method::tiles:
+      return transpose_tiles;
+    case Method::elements:
+      break;
   }
-
-  void advance() {
-    for (int i = problem_.ndim - 1; i >= 0; --i) {
-      const Axis& axis = problem_.axes[i];
-      src_ += step(i) * axis.src_stride_bytes;
-      dst_ += step(i) * axis.dst_stride_bytes;
-      index_[i] += step(i);
-      if (index_[i] < axis.size) return;
-      src_ -= index_[i] * axis.src_stride_bytes;
-      dst_ -= index_[i] * axis.dst_stride_bytes;
-      index_[i] = 0;
-    }
-  }
-
- private:
-  int64_t step(int axis) const {
-    if (axis == problem_.ndim - 1) return plan_.tile_columns;
-    return axis == plan_.row_axis ? plan_.tile_rows : 1;
-  }
-  int64_t part(int axis) const {
-    return std::min(step(axis), problem_.axes[axis].size - index_[axis]);
-  }
-
-  const Problem& problem_;
-  const Plan& plan_;
-  const char* src_;
-  char* dst_;
-  int64_t index_[kMaxDims];
-};
+  constexpr MoveShare kMovers[] = {move_elements<1>, move_elements<2>, move_elements<4>,
+                                   move_elements<8>, move_elements<16>};
+  const int size = size_class(plan.elem_bytes);
+  return size < 0 ? move_elements<0> : kMovers[size];
+}
 
 }  // namespace detail
 
 // src and dst point at element 0 and do not overlap.
 inline Status execute(const Plan& plan, const void* src, void* dst) {
-  const detail::MoveTile move = detail::tile_mover(plan.problem);
-  parallel_for(plan.num_tiles, plan.num_threads, [&](int64_t first, int64_t last) {
-    detail::TileWalk walk(plan, first, src, dst);
-    for (int64_t i = first; i < last; ++i) {
-      move(plan, walk.tile());
-      walk.advance();
-    }
+  if (plan.method == Method::nothing) return Status::ok;
+  const int64_t shares = plan.method == Method::copy
+                             ? detail::ceil_div(plan.elem_bytes, detail::kCopyBytes)
+                             : plan.num_tiles;
+  const detail::MoveShare move = detail::share_mover(plan);
+  parallel_for(shares, plan.num_threads, [&](int64_t first, int64_t last) {
+    move(plan, first, last, static_cast<const uint8_t*>(src), static_cast<uint8_t*>(dst));
   });
   return Status::ok;
 }

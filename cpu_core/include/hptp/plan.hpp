@@ -1,18 +1,45 @@
-// What to do for a problem, decided without touching data: immutable, printable, allocation-free.
+// What to do for a problem, decided without touching data: immutable and printable.
 //
-// Every problem is walked as a set of two-axis tiles. One axis is the destination's innermost, the
-// other the source's innermost; all others, and the tiles of these two, are looped over outside.
+// Whatever the rank, a tile (see tile_shape.hpp) is a 2-D transpose whose source rows and
+// destination columns are found through tables of offsets; all axes no tile holds, and the parts of
+// those it holds partly, are looped over outside. Everything is measured on the CPUs named in
+// bench/results.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <string>
+#include <vector>
 
+#include "cache_info.hpp"
 #include "cpus.hpp"
+#include "kernels.hpp"
 #include "problem.hpp"
+#include "tile_shape.hpp"
 
 namespace hptp {
+
+enum class Method {
+  nothing,
+  copy,      // one contiguous block
+  rows,      // long contiguous rows, moved as they are
+  tiles,     // transposed through buffers
+  elements,  // one by one: tiny problems, tiny blocks, strides that leave gaps on both sides
+};
+
+inline const char* to_string(Method method) {
+  constexpr const char* kNames[] = {"nothing", "copy", "rows", "tiles", "elements"};
+  return kNames[static_cast<int>(method)];
+}
+
+// One loop around the tiles: an axis, or the parts of one.
+struct TileLoop {
+  int axis;
+  int64_t size;   // of the axis
+  int64_t count;  // of steps
+  int64_t src_step_bytes;
+  int64_t dst_step_bytes;
+};
 
 struct Plan {
   Problem problem;
@@ -20,74 +47,283 @@ struct Plan {
   const char* kernel;
   const char* isa;
 
-  int row_axis;  // the source's innermost axis; -1 when it is the destination's too
-  int64_t tile_rows;
-  int64_t tile_columns;  // along the last axis
+  Method method;
+  bool stream;           // stores go past the cache
+  int64_t elem_bytes;    // what moves as one: the problem's element, or a whole contiguous row
+  const KernelSet* set;  // of the ISA
+  int num_loops;
+  TileLoop loops[kMaxDims];  // outermost first
   int64_t num_tiles;
+
+  // Where the elements of a tile are. Method elements has one entry in each for every element;
+  // tiles have, for the source, lead_rows and the rows, and for the destination, one for every
+  // columns_per_run columns.
+  std::vector<int64_t> src_offsets;
+  std::vector<int64_t> dst_offsets;
+
+  // Method tiles.
+  const Kernel* block;
+  const Kernel* small_block;  // for blocks of fewer rows or columns than that one takes
+  Run rows;
+  Run columns;
+  int64_t lead_rows;        // rows before a tile's own, which it may need to fill its first lines
+  int64_t columns_per_run;  // > 1: so many columns follow one another in the destination
+  int64_t group_columns;    // transposed and written at a time
+  bool rows_packed;         // rows follow one another in the source
+  bool direct;              // rows are used where they are, and not loaded into a buffer
+  int64_t in_pitch_bytes;   // of the rows
+  int64_t out_pitch_bytes;  // of the columns, in their buffer
 };
 
 namespace detail {
 
+#ifdef HPTP_TINY_BLOCKS  // for tests: small tensors take every path
+constexpr int64_t kRowsBytes = 64;
+constexpr int64_t kColumnsBytes = 64;
+constexpr int64_t kMaxRunBytes = 256;
 constexpr int64_t kTileBytes = 16 << 10;
+constexpr int64_t kGroupBytes = 512;
+constexpr int64_t kMinRowBytes = 24;
+constexpr int64_t kFewElems = 4;
+constexpr int64_t kMinTileBytes = 32;
+inline int64_t min_stream_bytes() { return 256; }
+#else
+constexpr int64_t kRowsBytes = 512;      // a run of the destination
+constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
+constexpr int64_t kMaxRunBytes = 16 << 10;  // of a side that has the other's share of a tile
+constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
+constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
+constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
+constexpr int64_t kFewElems = 256;          // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;      // smaller tiles cost more than their elements
 
-// The axis along which the source is densest.
-inline int densest_src_axis(const Problem& problem) {
-  int densest = problem.ndim - 1;
-  for (int i = problem.ndim - 1; i >= 0; --i) {
-    const uint64_t stride = magnitude(problem.axes[i].src_stride_bytes);
-    if (stride != 0 && stride < magnitude(problem.axes[densest].src_stride_bytes)) densest = i;
+// Lines written past the cache need not be read first, which pays long before a tensor outgrows
+// the last level: a 4 MB transpose takes half the time.
+inline int64_t min_stream_bytes() { return cache_info().last_level_bytes / 16; }
+#endif
+
+// Makes contiguous last axes part of the element, however long.
+inline Problem fold_rows(Problem problem) {
+  while (problem.ndim > 0) {
+    const Axis& last = problem.axes[problem.ndim - 1];
+    if (src_stride(last) != problem.elem_bytes || dst_stride(last) != problem.elem_bytes) break;
+    problem.elem_bytes *= last.size;
+    problem.ndim -= 1;
   }
-  return densest;
+  return problem;
 }
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a - 1) / b + 1; }
+// The axis whose elements follow one another, or -1.
+inline int unit_axis(const Problem& problem, Stride stride) {
+  for (int i = problem.ndim - 1; i >= 0; --i) {
+    if (stride(problem.axes[i]) == problem.elem_bytes) return i;
+  }
+  return -1;
+}
 
-inline bool copies_rows(const Problem& problem) {
-  if (problem.ndim == 0) return true;
-  const Axis& last = problem.axes[problem.ndim - 1];
-  return last.src_stride_bytes == problem.elem_bytes && last.dst_stride_bytes == problem.elem_bytes;
+// Loops over every axis that tiles do not hold, and the parts of those they hold partly. The
+// innermost goes along the source, so that a tile goes on where the last one stopped reading.
+inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, const Side& columns) {
+  plan->num_tiles = 1;
+  for (int i = 0; i < problem.ndim; ++i) {
+    int64_t step = 1;
+    if (i == plan->rows.part_axis) {
+      step = plan->rows.part;
+    } else if (i == plan->columns.part_axis) {
+      step = plan->columns.part;
+    } else if (rows.has(i) || columns.has(i)) {
+      continue;
+    }
+    const Axis& axis = problem.axes[i];
+    const int64_t count = ceil_div(axis.size, step);
+    plan->loops[plan->num_loops++] = {i, axis.size, count, src_stride(axis) * step,
+                                      dst_stride(axis) * step};
+    plan->num_tiles *= count;
+  }
+  std::stable_sort(plan->loops, plan->loops + plan->num_loops,
+                   [](const TileLoop& a, const TileLoop& b) {
+                     return magnitude(a.src_step_bytes) > magnitude(b.src_step_bytes);
+                   });
+}
+
+// A power of two as pitch would put all rows (or columns) in a few sets of the cache.
+inline int64_t padded(int64_t bytes) { return round_up(bytes, kLineBytes) + kLineBytes; }
+
+// Where tiles do not begin with a line of the destination, the line between two of them belongs to
+// the later one, which reads again what it needs of the rows before.
+inline void add_lead_rows(Plan* plan, const Problem& problem) {
+  const int64_t lead = ceil_div(kLineBytes - 1, problem.elem_bytes);
+  if (plan->rows.part_axis < 0 || plan->rows.elems < lead || !plan->stream) return;
+  plan->lead_rows = lead;
+  const int64_t part_bytes = plan->rows.part * src_stride(problem.axes[plan->rows.part_axis]);
+  std::vector<int64_t> offsets(plan->src_offsets.end() - lead, plan->src_offsets.end());
+  for (int64_t& offset : offsets) offset -= part_bytes;
+  plan->src_offsets.insert(plan->src_offsets.begin(), offsets.begin(), offsets.end());
+}
+
+// Where a tile's rows come from. Short ones that follow one another are loaded as one.
+inline void set_rows(Plan* plan, const Problem& problem, const Side& rows) {
+  const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
+  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
+  add_lead_rows(plan, problem);
+  plan->rows_packed = rows.num_axes == 1 && plan->columns.part_axis < 0 &&
+                      src_stride(problem.axes[rows.axes[0]]) == row_bytes &&
+                      row_bytes < 2 * kLineBytes;
+  plan->in_pitch_bytes = plan->rows_packed ? row_bytes : padded(row_bytes);
+}
+
+// Where a tile's columns go. Those that fill whole destination rows follow one another there, and
+// when they are no whole lines, they are packed just so in the buffer and leave as one run.
+inline void set_columns(Plan* plan, const Problem& problem, const Side& columns) {
+  const int64_t column_bytes = plan->rows.elems * problem.elem_bytes;
+  const Axis& first = problem.axes[columns.axes[0]];
+  std::vector<int64_t>& offsets = plan->dst_offsets;
+  offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
+  plan->columns_per_run = 1;
+  plan->out_pitch_bytes = padded(column_bytes + plan->lead_rows * problem.elem_bytes);
+  if (plan->rows.part_axis < 0 && dst_stride(first) == column_bytes &&
+      column_bytes % kLineBytes != 0) {
+    plan->out_pitch_bytes = column_bytes;
+    plan->columns_per_run = std::min(first.size, plan->columns.elems);
+    const size_t step = static_cast<size_t>(plan->columns_per_run);
+    for (size_t i = 1; i * step < offsets.size(); ++i) offsets[i] = offsets[i * step];
+  }
+  const int64_t line = std::max<int64_t>(kLineBytes / problem.elem_bytes, 1);
+  plan->group_columns = std::max<int64_t>(kGroupBytes / plan->out_pitch_bytes / line, 1) * line;
+}
+
+// log2 of an element size there are vector kernels for, or -1.
+inline int size_class(int64_t elem_bytes) {
+  for (int i = 0; i < 5; ++i) {
+    if (elem_bytes == int64_t{1} << i) return i;
+  }
+  return -1;
+}
+
+inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) {
+  const KernelSet& set = *plan->set;
+  const int64_t elem_bytes = problem.elem_bytes;
+  const int size = size_class(elem_bytes);
+  const auto are_channels = [&](int64_t n) {
+    return size >= 0 && size < 3 && n >= 2 && n <= kMaxChannels;
+  };
+  plan->block = size >= 0         ? &set.block[size]
+                : elem_bytes <= 4 ? &set.element[0]
+                : elem_bytes <= 8 ? &set.element[1]
+                                  : &set.element[elem_bytes <= 16 ? 2 : 3];
+  plan->small_block = &set.element[3];
+  if (are_channels(plan->columns.elems) && plan->rows_packed) {
+    plan->direct = true;
+    plan->block = &set.deinterleave[size][plan->columns.elems - 2];
+  } else if (are_channels(plan->rows.elems) && rows.num_axes == 1 &&
+             plan->out_pitch_bytes == plan->rows.elems * elem_bytes) {
+    plan->direct = true;
+    plan->block = &set.interleave[size][plan->rows.elems - 2];
+    plan->in_pitch_bytes = src_stride(problem.axes[rows.axes[0]]);
+  }
+}
+
+inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int column_axis) {
+  const auto elems = [&](int64_t bytes) {
+    return std::max<int64_t>(bytes / problem.elem_bytes, 1);
+  };
+  Side rows{dst_stride, {}, 0, 1};
+  Side columns{src_stride, {}, 0, 1};
+  rows.take(problem, row_axis);
+  columns.take(problem, column_axis);
+  int64_t want_rows = elems(kRowsBytes);
+  int64_t want_columns = elems(kColumnsBytes);
+  const int64_t want = want_rows * want_columns;
+  extend_sides(problem, &rows, want_rows, &columns, want_columns);
+  // A side that is stuck leaves its share of the tile to the other.
+  if (rows.elems < want_rows) want_columns = std::min(elems(kMaxRunBytes), want / rows.elems);
+  if (columns.elems < want_columns) want_rows = std::min(elems(kMaxRunBytes), want / columns.elems);
+  extend_sides(problem, &rows, want_rows, &columns, want_columns);
+
+  plan->rows = cut(problem, rows, want_rows);
+  const int64_t most_columns = elems(kTileBytes) / (plan->rows.elems + elems(kLineBytes));
+  plan->columns = cut(problem, columns, std::min(want_columns, most_columns));
+  set_rows(plan, problem, rows);
+  set_columns(plan, problem, columns);
+  set_loops(plan, problem, rows, columns);
+  choose_kernel(plan, problem, rows);
+}
+
+// The destination's innermost axes, some hundred elements of them, are a tile.
+inline void plan_elements(Plan* plan, const Problem& problem) {
+  Side elems{dst_stride, {}, 0, 1};
+  const Side none{src_stride, {}, 0, 1};
+  for (int i = problem.ndim - 1; i >= 0 && elems.elems < kFewElems; --i) elems.take(problem, i);
+  plan->rows = cut(problem, elems, kFewElems);
+  plan->src_offsets = offsets_of(problem, elems, plan->rows.elems, src_stride);
+  plan->dst_offsets = offsets_of(problem, elems, plan->rows.elems, dst_stride);
+  set_loops(plan, problem, elems, none);
+}
+
+inline void plan_rows(Plan* plan, const Problem& problem) {
+  const Side none{dst_stride, {}, 0, 1};
+  set_loops(plan, problem, none, none);
+}
+
+// False where tiles would not pay; *plan is then as it was.
+inline bool try_tiles(Plan* plan, const Problem& problem) {
+  const int row_axis = unit_axis(problem, dst_stride);
+  const int column_axis = unit_axis(problem, src_stride);
+  if (row_axis < 0 || column_axis < 0) return false;
+  if (num_bytes(problem) <= kFewElems * problem.elem_bytes) return false;
+  Plan tiles = *plan;
+  plan_tiles(&tiles, problem, row_axis, column_axis);
+  const int64_t tile_bytes = tiles.rows.elems * tiles.columns.elems * problem.elem_bytes;
+  if (tile_bytes < kMinTileBytes && tiles.num_tiles > 1) return false;
+  *plan = std::move(tiles);
+  return true;
 }
 
 }  // namespace detail
 
+// Throws std::bad_alloc when there is no memory for the tables.
 inline Plan make_plan(const Problem& problem, int num_threads) {
+  const int64_t bytes = num_bytes(problem);
+  const Problem folded = detail::fold_rows(problem);
   Plan plan{};
   plan.problem = problem;
-  plan.num_threads = resolve_threads(num_threads, static_cast<uint64_t>(num_bytes(problem)));
-  plan.isa = "scalar";
-  plan.row_axis = -1;
-  plan.tile_rows = plan.tile_columns = plan.num_tiles = 1;
-  plan.kernel = detail::copies_rows(problem) ? "rows" : "tiles";
-  if (num_bytes(problem) == 0) {
-    plan.kernel = "nothing";
-    plan.num_tiles = 0;
-    return plan;
+  plan.num_threads = resolve_threads(num_threads, static_cast<uint64_t>(bytes));
+  plan.isa = isa_name();
+  plan.set = &kernel_set(active_isa());
+  plan.stream = bytes >= detail::min_stream_bytes();
+  plan.elem_bytes = folded.elem_bytes;
+  plan.num_tiles = 1;
+  if (bytes == 0) {
+    plan.method = Method::nothing;
+  } else if (folded.ndim == 0) {
+    plan.method = Method::copy;
+  } else if (folded.elem_bytes >= detail::kMinRowBytes) {
+    plan.method = Method::rows;
+    detail::plan_rows(&plan, folded);
+  } else if (detail::try_tiles(&plan, folded)) {
+    plan.method = Method::tiles;
+  } else {
+    plan.method = Method::elements;
+    detail::plan_elements(&plan, folded);
   }
-  if (problem.ndim == 0) return plan;
-
-  const int last = problem.ndim - 1;
-  const int64_t elems = std::max<int64_t>(detail::kTileBytes / problem.elem_bytes, 1);
-  const int densest = detail::densest_src_axis(problem);
-  if (densest != last && !detail::copies_rows(problem)) {
-    plan.row_axis = densest;
-    while (plan.tile_rows * plan.tile_rows < elems) plan.tile_rows *= 2;
-  }
-  plan.tile_columns = std::max<int64_t>(elems / plan.tile_rows, 1);
-  for (int i = 0; i < problem.ndim; ++i) {
-    const int64_t step = i == last ? plan.tile_columns : i == plan.row_axis ? plan.tile_rows : 1;
-    plan.num_tiles *= detail::ceil_div(problem.axes[i].size, step);
-  }
+  plan.kernel = plan.method == Method::tiles ? plan.block->name : to_string(plan.method);
   return plan;
 }
 
+// One line: "tiles of 128 x 512 (squares, x86-64-v3), 4-byte elements, axes 8192 8192, past the
+// cache, 2 threads".
 inline std::string describe(const Plan& plan) {
-  std::string text = std::string(plan.kernel) + ", " + plan.isa + ": ";
-  text += std::to_string(plan.problem.elem_bytes) + "-byte elements";
+  std::string text = to_string(plan.method);
+  if (plan.method == Method::tiles) {
+    text += " of " + std::to_string(plan.rows.elems) + " x " + std::to_string(plan.columns.elems);
+  }
+  text += std::string(" (") + plan.kernel + ", " + plan.isa + "), ";
+  text += std::to_string(plan.elem_bytes) + "-byte elements";
   for (int i = 0; i < plan.problem.ndim; ++i) {
     text += (i == 0 ? ", axes " : " ") + std::to_string(plan.problem.axes[i].size);
   }
-  text += "; tiles of " + std::to_string(plan.tile_rows) + "x" + std::to_string(plan.tile_columns);
-  return text + ", threads " + std::to_string(plan.num_threads);
+  text += plan.stream ? ", past the cache" : ", through the cache";
+  return text + ", " + std::to_string(plan.num_threads) + " threads";
 }
 
 }  // namespace hptp

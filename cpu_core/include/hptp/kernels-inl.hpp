@@ -1,0 +1,258 @@
+// The kernels for the instruction set HPTP_ISA_NOW. Included by kernels.hpp once per set.
+//
+// Blocks: 16 bytes of each of 16 / elem_bytes rows are a square of elements in registers; unpacking
+// row i with row i + n/2, log2(n) times, transposes it (the perfect shuffle). Each lane of a wider
+// vector holds another such group of rows, so what comes out are consecutive elements of one
+// column.
+
+namespace hptp {
+#if HPTP_ISA_NOW == HPTP_ISA_SCALAR
+namespace scalar {
+constexpr Isa kIsa = Isa::scalar;
+#elif HPTP_ISA_NOW == HPTP_ISA_SSE4
+namespace sse4 {
+constexpr Isa kIsa = Isa::sse4;
+#elif HPTP_ISA_NOW == HPTP_ISA_AVX2
+namespace avx2 {
+constexpr Isa kIsa = Isa::avx2;
+#elif HPTP_ISA_NOW == HPTP_ISA_AVX512
+namespace avx512 {
+constexpr Isa kIsa = Isa::avx512;
+#elif HPTP_ISA_NOW == HPTP_ISA_NEON
+namespace neon {
+constexpr Isa kIsa = Isa::neon;
+#endif
+
+HPTP_INLINE void prefetch(const uint8_t* p) {
+#if defined(HPTP_X86)
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+#elif defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(p);
+#else
+  (void)p;
+#endif
+}
+
+// Elements of at most kMoveBytes, moved as kMoveBytes: what a move brings too much, the next one
+// overwrites.
+template <int kMoveBytes>
+void element_block(const Block& block) {
+  for (int64_t column = 0; column < block.columns; ++column) {
+    const uint8_t* in = block.in + column * block.elem_bytes;
+    uint8_t* out = block.out + column * block.out_pitch_bytes;
+    for (int64_t row = 0; row < block.rows; ++row) {
+      std::memcpy(out, in, kMoveBytes);
+      in += block.in_pitch_bytes;
+      out += block.elem_bytes;
+    }
+  }
+}
+
+inline void long_element_block(const Block& block) {
+  for (int64_t column = 0; column < block.columns; ++column) {
+    const uint8_t* in = block.in + column * block.elem_bytes;
+    uint8_t* out = block.out + column * block.out_pitch_bytes;
+    for (int64_t row = 0; row < block.rows; ++row) {
+      std::memcpy(out, in, static_cast<size_t>(block.elem_bytes));
+      in += block.in_pitch_bytes;
+      out += block.elem_bytes;
+    }
+  }
+}
+
+#if HPTP_ISA_NOW == HPTP_ISA_SCALAR
+
+inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
+  std::memcpy(dst, src, static_cast<size_t>(bytes));
+}
+
+HPTP_INLINE void copy_line(uint8_t* dst, const uint8_t* src) { std::memcpy(dst, src, kLineBytes); }
+
+#else
+
+#include "simd.hpp"
+
+constexpr int kVecBytes = 16 * kLanes;
+
+HPTP_INLINE void copy_line(uint8_t* dst, const uint8_t* src) {
+  for (int i = 0; i < kLineBytes; i += kVecBytes) store(dst + i, load(src + i));
+}
+
+template <int kElemBytes, size_t... i>
+HPTP_INLINE void unpack_all(const Vec* in, Vec* out, std::index_sequence<i...>) {
+  constexpr size_t half = sizeof...(i);
+  ((out[2 * i] = unpack_lo<kElemBytes>(in[i], in[i + half]),
+    out[2 * i + 1] = unpack_hi<kElemBytes>(in[i], in[i + half])),
+   ...);
+}
+
+template <int kElemBytes, int kRounds>
+HPTP_INLINE void transpose(Vec* v) {
+  if constexpr (kRounds > 0) {
+    constexpr int n = 16 / kElemBytes;
+    Vec unpacked[n];
+    unpack_all<kElemBytes>(v, unpacked, std::make_index_sequence<n / 2>());
+    transpose<kElemBytes, kRounds - 1>(unpacked);
+    for (int i = 0; i < n; ++i) v[i] = unpacked[i];
+  }
+}
+
+constexpr int log2(int n) { return n == 1 ? 0 : 1 + log2(n / 2); }
+
+// One square per lane: 16 bytes of n * kLanes rows → n columns of kVecBytes.
+template <int kElemBytes, size_t... i>
+HPTP_INLINE void transpose_square(const uint8_t* in, int64_t in_pitch_bytes, uint8_t* out,
+                                  int64_t out_pitch_bytes, std::index_sequence<i...>) {
+  constexpr int64_t n = sizeof...(i);
+  Vec v[n] = {load_lanes(in + static_cast<int64_t>(i) * in_pitch_bytes, n * in_pitch_bytes)...};
+  transpose<kElemBytes, log2(n)>(v);
+  (store(out + static_cast<int64_t>(i) * out_pitch_bytes, v[i]), ...);
+}
+
+// A line of columns after the other, so that the columns being written stay in the first cache.
+// Where columns are packed, rubbish behind one must not meet what is written of the next: the last
+// squares overlap the ones before, and a lone row of squares is written in the order of its
+// columns.
+template <int kElemBytes>
+void square_block(const Block& block) {
+  constexpr int n = 16 / kElemBytes;
+  for (int64_t column = 0; column < block.columns; column += 4 * n) {
+    for (int64_t next = 0; next < block.rows; next += n * kLanes) {
+      const int64_t row = std::min(next, std::max<int64_t>(block.rows - n * kLanes, 0));
+      const uint8_t* in = block.in + row * block.in_pitch_bytes + column * kElemBytes;
+      uint8_t* out = block.out + column * block.out_pitch_bytes + row * kElemBytes;
+      for (int i = 0; i < 4; ++i) {
+        transpose_square<kElemBytes>(in + 16 * i, block.in_pitch_bytes,
+                                     out + i * n * block.out_pitch_bytes, block.out_pitch_bytes,
+                                     std::make_index_sequence<n>());
+      }
+    }
+  }
+}
+
+// n vectors, one per channel or n of pixels, → n vectors of the other kind. Lane l of them lies
+// lane_bytes further on than lane 0.
+template <int n>
+HPTP_INLINE void shuffle_group(const Vec* in, Vec* out, const detail::ShuffleMasks& masks) {
+  for (int o = 0; o < n; ++o) {
+    out[o] = shuffle(in[0], broadcast(masks.byte[o][0]));
+    for (int i = 1; i < n; ++i)
+      out[o] = either(out[o], shuffle(in[i], broadcast(masks.byte[o][i])));
+  }
+}
+
+// These two read the source itself, so they stay within it: the last group of pixels overlaps the
+// one before, and there must be one.
+template <int kElemBytes, int n>
+void interleave_block(const Block& block) {
+  constexpr int64_t kPixels = kVecBytes / kElemBytes;
+  for (int64_t next = 0; next < block.columns; next += kPixels) {
+    const int64_t column = std::min(next, block.columns - kPixels);
+    Vec in[n];
+    Vec out[n];
+    for (int i = 0; i < n; ++i)
+      in[i] = load(block.in + i * block.in_pitch_bytes + column * kElemBytes);
+    shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::interleave);
+    uint8_t* to = block.out + column * n * kElemBytes;
+    for (int i = 0; i < n; ++i) store_lanes(to + 16 * i, 16 * n, out[i]);
+  }
+}
+
+template <int kElemBytes, int n>
+void deinterleave_block(const Block& block) {
+  constexpr int64_t kPixels = kVecBytes / kElemBytes;
+  for (int64_t next = 0; next < block.rows; next += kPixels) {
+    const int64_t row = std::min(next, block.rows - kPixels);
+    const uint8_t* from = block.in + row * n * kElemBytes;
+    Vec in[n];
+    Vec out[n];
+    for (int i = 0; i < n; ++i) in[i] = load_lanes(from + 16 * i, 16 * n);
+    shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::deinterleave);
+    for (int i = 0; i < n; ++i)
+      store(block.out + i * block.out_pitch_bytes + row * kElemBytes, out[i]);
+  }
+}
+
+// Whole lines past the cache; what is left at the ends shares its line with other runs and is
+// stored as usual.
+inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
+  const int64_t head = -reinterpret_cast<intptr_t>(dst) & (kLineBytes - 1);
+  int64_t at = std::min(head, bytes);
+  if (at != 0) std::memcpy(dst, src, static_cast<size_t>(at));
+  for (; at + kLineBytes <= bytes; at += kLineBytes) {
+    for (int i = 0; i < kLineBytes; i += kVecBytes) stream(dst + at + i, load(src + at + i));
+  }
+  if (at != bytes) std::memcpy(dst + at, src + at, static_cast<size_t>(bytes - at));
+}
+
+#endif
+
+// Four rows side by side: as many streams as the hardware's prefetcher follows well, and few enough
+// that a power-of-two distance between rows does not throw them out of their cache set.
+inline void load_rows(const Load& load) {
+  constexpr int64_t kSide = 4;
+  for (int64_t first = load.first_row; first < load.last_row; first += kSide) {
+    const uint8_t* from[kSide];
+    const uint8_t* ahead[kSide];
+    uint8_t* to[kSide];
+    for (int64_t k = 0; k < kSide; ++k) {
+      const int64_t row = std::min(first + k, load.last_row - 1);
+      const int64_t next = row + load.rows_ahead;
+      from[k] = load.src + load.row_offsets[row];
+      to[k] = load.out + row * load.pitch_bytes;
+      ahead[k] =
+          next < load.rows
+              ? load.src + load.row_offsets[next]
+              : load.next_src + load.row_offsets[std::min(next, 2 * load.rows - 1) - load.rows];
+    }
+    int64_t at = 0;
+    for (; at + kLineBytes <= load.row_bytes; at += kLineBytes) {
+      for (int64_t k = 0; k < kSide; ++k) {
+        prefetch(ahead[k] + at);
+        copy_line(to[k] + at, from[k] + at);
+      }
+    }
+    const int64_t left = load.row_bytes - at;
+    for (int64_t k = 0; k < kSide && left > 0; ++k) {
+      prefetch(ahead[k] + at);
+      std::memcpy(to[k] + at, from[k] + at, static_cast<size_t>(left));
+    }
+  }
+}
+
+#if HPTP_ISA_NOW == HPTP_ISA_SCALAR
+#define HPTP_SQUARES(size) {"elements", element_block<size>, 1, 1}
+#define HPTP_CHANNELS(size, n) {"elements", element_block<size>, n, 1}
+#define HPTP_PIXELS(size, n) {"elements", element_block<size>, 1, n}
+#else
+#define HPTP_SQUARES(size) {"squares", square_block<size>, 1, 1}
+#define HPTP_CHANNELS(size, n) {"interleave", interleave_block<size, n>, n, kVecBytes / size}
+#define HPTP_PIXELS(size, n) {"deinterleave", deinterleave_block<size, n>, kVecBytes / size, n}
+#endif
+#define HPTP_EACH_CHANNELS(entry, size) {entry(size, 2), entry(size, 3), entry(size, 4)}
+
+inline const KernelSet& kernels() {
+  static const KernelSet set = {
+      kIsa,
+      {HPTP_SQUARES(1), HPTP_SQUARES(2), HPTP_SQUARES(4), HPTP_SQUARES(8), HPTP_SQUARES(16)},
+      {{"elements", element_block<4>, 1, 1},
+       {"elements", element_block<8>, 1, 1},
+       {"elements", element_block<16>, 1, 1},
+       {"elements", long_element_block, 1, 1}},
+      {HPTP_EACH_CHANNELS(HPTP_CHANNELS, 1), HPTP_EACH_CHANNELS(HPTP_CHANNELS, 2),
+       HPTP_EACH_CHANNELS(HPTP_CHANNELS, 4)},
+      {HPTP_EACH_CHANNELS(HPTP_PIXELS, 1), HPTP_EACH_CHANNELS(HPTP_PIXELS, 2),
+       HPTP_EACH_CHANNELS(HPTP_PIXELS, 4)},
+      load_rows,
+      copy,
+  };
+  return set;
+}
+
+#undef HPTP_SQUARES
+#undef HPTP_CHANNELS
+#undef HPTP_PIXELS
+#undef HPTP_EACH_CHANNELS
+
+}  // namespace
+}  // namespace hptp
