@@ -12,7 +12,9 @@
 #include <memory>
 #include <new>
 
+#include "hptp/convert.hpp"
 #include "hptp/execute.hpp"
+#include "hptp/in_place.hpp"
 #include "hptp/plan.hpp"
 #include "hptp/plan_cache.hpp"
 #include "hptp/problem.hpp"
@@ -28,15 +30,11 @@ namespace hptp {
                                             const int64_t* src_strides_bytes,
                                             const int64_t* dst_strides_bytes,
                                             int num_threads = 0) noexcept {
-  if (elem_size > detail::kMaxBytes) return Status::size_overflow;
   Problem problem;
-  const Status status = make_problem(static_cast<int64_t>(elem_size), ndim, shape, perm,
-                                     src_strides_bytes, dst_strides_bytes, &problem);
-  if (status != Status::ok) return status;
-  if (num_bytes(problem) == 0) return Status::ok;
-  if (src == nullptr || dst == nullptr) return Status::null_pointer;
-  if (overlaps(src, src_memory(problem), dst, dst_memory(problem))) return Status::overlap;
-  return execute_cached(problem, src, dst, num_threads);
+  Status status =
+      make_problem(elem_size, ndim, shape, perm, src_strides_bytes, dst_strides_bytes, &problem);
+  if (status == Status::ok) status = check_memory(problem, src, dst);
+  return status == Status::ok ? execute_cached(problem, src, dst, num_threads) : status;
 }
 
 // Permutes the C-contiguous array src of `shape` into the C-contiguous array dst.

@@ -10,11 +10,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "hptp.hpp"
+#include "hptp/convert.hpp"
+#include "hptp/dtype.hpp"
+#include "hptp/in_place.hpp"
 #include "hptp/isa.hpp"
 #include "hptp/nt_copy.hpp"
 
@@ -107,7 +111,7 @@ hptp::Problem make_problem(int64_t elem_bytes, const Sizes& shape, const py::obj
   const Sizes axes = normalize_perm(perm, static_cast<int>(shape.size()));
   hptp::Problem problem;
   const hptp::Status status = hptp::make_problem(
-      elem_bytes, static_cast<int>(shape.size()), shape.data(), axes.data(),
+      static_cast<uint64_t>(elem_bytes), static_cast<int>(shape.size()), shape.data(), axes.data(),
       check_strides("src_strides_bytes", src_strides_bytes, shape.size()),
       check_strides("dst_strides_bytes", dst_strides_bytes, shape.size()), &problem);
   if (status == hptp::Status::overlap) {
@@ -226,6 +230,80 @@ void permute_addresses(uintptr_t src, const std::optional<Sizes>& src_strides_by
   check(status);
 }
 
+void permute_in_place(uintptr_t data, const std::optional<Sizes>& strides_bytes, const Sizes& shape,
+                      const py::object& perm, int64_t elem_bytes, int num_threads) {
+  const Sizes axes = normalize_perm(perm, static_cast<int>(shape.size()));
+  const int64_t* strides = check_strides("strides_bytes", strides_bytes, shape.size());
+  hptp::Status status;
+  {
+    const py::gil_scoped_release release;
+    status = hptp::permute_in_place(reinterpret_cast<void*>(data), static_cast<size_t>(elem_bytes),
+                                    static_cast<int>(shape.size()), shape.data(), axes.data(),
+                                    strides, num_threads);
+  }
+  if (status == hptp::Status::not_in_place) {
+    raise("OutputError", std::string(hptp::to_string(status)) + ": shape " +
+                             quote(py::cast(shape)) + ", perm " + quote(py::cast(axes)));
+  }
+  check(status);
+}
+
+// ---- Conversion
+// ----------------------------------------------------------------------------------
+
+hptp::DType dtype_named(const std::string& name) {
+  constexpr const char* kNames[] = {"int8",    "int16",    "int32",   "int64",
+                                    "uint8",   "uint16",   "uint32",  "uint64",
+                                    "float16", "bfloat16", "float32", "float64"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) throw py::value_error("'" + name + "' is not a number type");
+  return static_cast<hptp::DType>(found - kNames);
+}
+
+using Coefficients = std::optional<std::vector<float>>;
+
+const float* check_coefficients(const char* name, const Coefficients& values, int64_t count) {
+  if (!values) return nullptr;
+  if (static_cast<int64_t>(values->size()) != count) {
+    throw py::value_error(std::string(name) + " has " + std::to_string(values->size()) +
+                          " values, not " + std::to_string(count));
+  }
+  return values->data();
+}
+
+void permute_convert(uintptr_t src, const std::optional<Sizes>& src_strides_bytes,
+                     const std::string& src_dtype, uintptr_t dst,
+                     const std::optional<Sizes>& dst_strides_bytes, const std::string& dst_dtype,
+                     const Sizes& shape, const py::object& perm, int num_threads,
+                     const Coefficients& scale, const Coefficients& shift, int axis) {
+  const int ndim = static_cast<int>(shape.size());
+  const Sizes axes = normalize_perm(perm, ndim);
+  if (axis >= ndim) {
+    throw py::value_error("axis " + std::to_string(axis) + " of an array with " +
+                          std::to_string(ndim) + " axes");
+  }
+  const int64_t count = axis < 0 ? 1 : shape[static_cast<size_t>(axis)];
+  hptp::Affine affine;
+  affine.scale = check_coefficients("scale", scale, count);
+  affine.shift = check_coefficients("shift", shift, count);
+  affine.axis = axis;
+  const hptp::Conversion& conversion =
+      hptp::conversion_of(dtype_named(src_dtype), dtype_named(dst_dtype));
+  const int64_t* src_strides = check_strides("src_strides_bytes", src_strides_bytes, shape.size());
+  const int64_t* dst_strides = check_strides("dst_strides_bytes", dst_strides_bytes, shape.size());
+  hptp::Status status;
+  {
+    const py::gil_scoped_release release;
+    status = hptp::permute_convert_strided(
+        reinterpret_cast<const void*>(src), reinterpret_cast<void*>(dst), conversion, ndim,
+        shape.data(), axes.data(), src_strides, dst_strides, num_threads, affine);
+  }
+  if (status == hptp::Status::unsupported) {
+    throw py::value_error("scale and shift need a source of at most 32 bits, not " + src_dtype);
+  }
+  check(status);
+}
+
 hptp::Strided strided(const Sizes& shape, const Sizes& strides_bytes, int64_t elem_bytes) {
   if (shape.size() > hptp::kMaxDims) check(hptp::Status::bad_ndim);
   hptp::Strided memory{elem_bytes, static_cast<int>(shape.size()), {}, {}};
@@ -337,8 +415,9 @@ PyObject* permute_plain(PyObject* x, PyObject* perm, int num_threads) {
   std::copy_n(array->dimensions, array->nd, shape);
   std::copy_n(array->strides, array->nd, strides_bytes);
   hptp::Problem problem;
-  const hptp::Status valid = hptp::make_problem(item_bytes(array->descr), array->nd, shape, axes,
-                                                strides_bytes, nullptr, &problem);
+  const hptp::Status valid =
+      hptp::make_problem(static_cast<uint64_t>(item_bytes(array->descr)), array->nd, shape, axes,
+                         strides_bytes, nullptr, &problem);
   if (valid != hptp::Status::ok || hptp::num_bytes(problem) > kMaxPlainBytes) {
     Py_RETURN_NOTIMPLEMENTED;
   }
@@ -397,6 +476,12 @@ PYBIND11_MODULE(_core, m) {
   m.def("permute", &permute_addresses, py::arg("src_ptr"), py::arg("src_strides_bytes"),
         py::arg("dst_ptr"), py::arg("dst_strides_bytes"), py::arg("shape"), py::arg("perm"),
         py::arg("elem_bytes"), py::arg("num_threads") = 0);
+  m.def("permute_in_place", &permute_in_place, py::arg("ptr"), py::arg("strides_bytes"),
+        py::arg("shape"), py::arg("perm"), py::arg("elem_bytes"), py::arg("num_threads") = 0);
+  m.def("permute_convert", &permute_convert, py::arg("src_ptr"), py::arg("src_strides_bytes"),
+        py::arg("src_dtype"), py::arg("dst_ptr"), py::arg("dst_strides_bytes"),
+        py::arg("dst_dtype"), py::arg("shape"), py::arg("perm"), py::arg("num_threads") = 0,
+        py::arg("scale") = py::none(), py::arg("shift") = py::none(), py::arg("axis") = -1);
   m.def("overlaps", &overlaps, py::arg("ptr_a"), py::arg("shape_a"), py::arg("strides_bytes_a"),
         py::arg("ptr_b"), py::arg("shape_b"), py::arg("strides_bytes_b"), py::arg("elem_bytes"));
   m.add_object("permute_numpy", py::reinterpret_steal<py::object>(PyCFunction_NewEx(

@@ -1,0 +1,187 @@
+// What must hold when the system is against us: allocations and threads that fail, fork after use,
+// many callers at once. Each failure is an error code or a slower right answer, never anything
+// else.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "check.hpp"
+#include "hptp.h"
+
+#if defined(__linux__)
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+namespace {
+
+std::atomic<int> allocations_left{-1};  // -1: unlimited
+
+bool may_allocate() {
+  int left = allocations_left.load();
+  while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
+  }
+  return left != 0;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  void* memory = may_allocate() ? std::malloc(size) : nullptr;
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return may_allocate() ? std::malloc(size) : nullptr;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+
+#if defined(__linux__)
+namespace {
+std::atomic<bool> threads_fail{false};
+}
+
+// Shadows the C library's: what std::thread calls.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) noexcept {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  return threads_fail ? EAGAIN : create(thread, attributes, start, argument);
+}
+#endif
+
+namespace {
+
+// A matrix, large enough for several threads, and where its transpose goes.
+class Matrix {
+ public:
+  explicit Matrix(int64_t rows) : rows_(rows), src_(rows * kColumns), dst_(rows * kColumns) {
+    for (size_t i = 0; i < src_.size(); ++i) src_[i] = static_cast<int32_t>(i);
+  }
+
+  int transpose(int num_threads) {
+    const int64_t shape[] = {rows_, kColumns};
+    const int64_t perm[] = {1, 0};
+    return hptp_permute(src_.data(), dst_.data(), 4, 2, shape, perm, num_threads);
+  }
+
+  bool is_transposed() const {
+    for (int64_t i = 0; i < rows_ * kColumns; ++i) {
+      if (dst_[static_cast<size_t>(i)] != i % rows_ * kColumns + i / rows_) return false;
+    }
+    return true;
+  }
+
+  bool is_untouched() const {
+    for (int32_t value : dst_) {
+      if (value != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kColumns = 300;
+  int64_t rows_;
+  std::vector<int32_t> src_;
+  std::vector<int32_t> dst_;
+};
+
+// Every allocation of a call fails once, the first time that shape is seen.
+void check_allocation_failures() {
+  bool succeeded = false;
+  for (int allowed = 0; !succeeded; ++allowed) {
+    CHECK(allowed < 100);
+    Matrix matrix(1000 + allowed);
+    allocations_left = allowed;
+    const int status = matrix.transpose(4);
+    allocations_left = -1;
+    succeeded = status == HPTP_OK;
+    CHECK(succeeded ? matrix.is_transposed() : status == HPTP_ERR_OUT_OF_MEMORY);
+    CHECK(succeeded || matrix.is_untouched());
+  }
+  const int64_t shape[] = {3, 5, 7};
+  const int64_t perm[] = {2, 0, 1};
+  hptp_plan* plan = nullptr;
+  allocations_left = 0;
+  const int status = hptp_plan_create(&plan, 4, 3, shape, perm, nullptr, nullptr, 0);
+  allocations_left = -1;
+  CHECK(status == HPTP_ERR_OUT_OF_MEMORY && plan == nullptr);
+}
+
+#if defined(__linux__)
+void check_thread_failures() {
+  threads_fail = true;
+  Matrix alone(1500);
+  CHECK(alone.transpose(7) == HPTP_OK && alone.is_transposed());
+  threads_fail = false;
+  Matrix together(1501);
+  CHECK(together.transpose(7) == HPTP_OK && together.is_transposed());
+}
+
+void check_fork() {
+  Matrix matrix(1600);
+  CHECK(matrix.transpose(4) == HPTP_OK);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    Matrix again(1601);
+    _exit(again.transpose(4) == HPTP_OK && again.is_transposed() ? 0 : 1);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
+
+void check_many_callers() {
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([i] {
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        Matrix matrix(700 + 10 * i + repeat);
+        CHECK(matrix.transpose(1 + i % 4) == HPTP_OK && matrix.is_transposed());
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+// One plan, executed from many threads at once.
+void check_shared_plan() {
+  const int64_t shape[] = {500, 300};
+  const int64_t perm[] = {1, 0};
+  hptp_plan* plan = nullptr;
+  CHECK(hptp_plan_create(&plan, 4, 2, shape, perm, nullptr, nullptr, 2) == HPTP_OK);
+  std::vector<int32_t> src(500 * 300);
+  for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<int32_t>(i);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      std::vector<int32_t> dst(src.size());
+      CHECK(hptp_plan_execute(plan, src.data(), dst.data()) == HPTP_OK);
+      for (int32_t k = 0; k < 500 * 300; ++k) {
+        CHECK(dst[static_cast<size_t>(k)] == k % 500 * 300 + k / 500);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  hptp_plan_destroy(plan);
+}
+
+}  // namespace
+
+int main() {
+  check_allocation_failures();
+#if defined(__linux__)
+  check_thread_failures();
+  check_fork();
+#endif
+  check_many_callers();
+  check_shared_plan();
+}
