@@ -64,6 +64,23 @@ def test_every_column_and_channel(device: str, columns: int) -> None:
     check_configuration(plan, lowered)
 
 
+PROBLEMS = [
+    ((20, 12, 1), {}),
+    ((3136, 64, 1), {"batch": 2}),
+    ((7, 13, 4), {"ld_in": 20}),
+    ((2, 6, 8), {"batch": 100, "device": "npu2"}),
+]
+
+
+@pytest.mark.parametrize("shape, options", PROBLEMS)
+def test_chosen_plans(shape: tuple[int, int, int], options: dict[str, Any]) -> None:
+    plan = TransposePlan.for_problem(*shape, **options)
+    lowered = lower(plan)
+    assert list(lowered.sequence) == assemble(plan)
+    check_sequence(plan, lowered)
+    check_configuration(plan, lowered)
+
+
 @pytest.mark.parametrize("kernel", ["transpose", "copy"])
 def test_the_kernel_changes_nothing_but_the_call(kernel: str) -> None:
     module = combined_transpose.build(BASE, frontend.load("iron"), kernel)
