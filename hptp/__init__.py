@@ -13,7 +13,8 @@ __path__ = extend_path(__path__, __name__)
 
 from hptp._core import auto_threads
 from hptp._core import version as __version__
-from hptp.api import contiguous, permute
+from hptp.api import Plan, contiguous, explain, permute, plan
+from hptp.calibration import Calibration, calibrate
 from hptp.devices.base import DeviceInfo
 from hptp.dispatch import devices
 from hptp.errors import (
@@ -26,16 +27,21 @@ from hptp.errors import (
 )
 
 __all__ = [
+    "Calibration",
     "DeviceError",
     "DeviceInfo",
     "HptpError",
     "OutputError",
     "PermutationError",
+    "Plan",
     "PlanError",
     "UnsupportedArrayError",
     "__version__",
     "auto_threads",
+    "calibrate",
     "contiguous",
     "devices",
+    "explain",
     "permute",
+    "plan",
 ]

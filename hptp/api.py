@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hptp import _core, arrays, dispatch
-from hptp.errors import PlanError
+from hptp import _core, arrays, calibration, dispatch
+from hptp.errors import PlanError, UnsupportedArrayError
 
 
 def permute(
@@ -29,7 +30,8 @@ def permute(
             buffer protocol or `__array__`. Elements move as opaque bytes. Views are read in place.
         perm: the input axis that becomes each output axis, as in `numpy.transpose`: output axis i
             has size `x.shape[perm[i]]`. Negative entries count from the end.
-        out: where to write: a C-contiguous array like the result, sharing no memory with `x`.
+        out: where to write: an array of the result's kind, dtype and shape, of any strides; no two
+            of its elements share memory, nor any with `x`.
         device: "auto", "cpu", "npu" or "sim"; `hptp.devices()` says which are here. "auto" means
             the environment variable HPTP_DEVICE as it was when hptp was imported, else the fastest.
         num_threads: at most this many CPU threads, and never more than one per 64 KiB. By default
@@ -66,11 +68,10 @@ def permute(
         target = arrays.view(result)
     else:
         target = arrays.view_output(out, source, shape)
-    problem = _core.Problem(
-        source.elem_bytes, source.shape, order, source.strides_bytes, target.strides_bytes
-    )
-    plan = dispatch.make_plan(problem, device, _thread_bound(num_threads))
-    plan.device_plan.execute(source.address, target.address)
+    problem = _problem(source, order, target.strides_bytes)
+    threads = _thread_bound(num_threads)
+    choice = dispatch.choose(problem, device, threads)
+    choice.execute(source.address, target.address, threads)
     if out is None:
         return source.library.finish(result)
     source.library.written(out)
@@ -99,6 +100,181 @@ def contiguous(x: Any, *, num_threads: int | None = None) -> Any:
         _thread_bound(num_threads)
         return x
     return permute(x, range(len(source.shape)), device="cpu", num_threads=num_threads)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How and where one permutation will run, decided without touching any data. See `plan`.
+
+    shape, perm   the permutation as it was given; `problem` is its canonical form
+    dtype         of the elements
+    """
+
+    shape: tuple[int, ...]
+    perm: tuple[int, ...]
+    dtype: Any
+    num_threads: int
+    choice: dispatch.Choice
+
+    @property
+    def problem(self) -> _core.Problem:
+        """The canonical problem every device solves."""
+        return self.choice.problem
+
+    @property
+    def device(self) -> str:
+        """The name of the device chosen."""
+        return self.choice.device
+
+    @property
+    def reason(self) -> str:
+        """Why that device."""
+        return self.choice.reason
+
+    @property
+    def kernel(self) -> str:
+        """The routine that moves the data."""
+        return self.choice.device_plan.kernel
+
+    @property
+    def isa(self) -> str:
+        """The instruction set that routine uses."""
+        return self.choice.device_plan.isa
+
+    def describe(self) -> str:
+        """The plan in words, one fact a line."""
+        return (
+            f"{self.problem}\n"
+            f"device {self.device}: {self.reason}\n"
+            f"{self.choice.device_plan.describe()}"
+        )
+
+    def execute(self, x: Any, out: Any) -> None:
+        """Permute `x` into `out`, two arrays laid out in memory as those that were planned for.
+
+        Raises:
+            PlanError: they are laid out differently.
+            OutputError: `out` cannot hold the result or shares memory with `x`.
+            DeviceError: the device failed.
+        """
+        source = arrays.view(x)
+        if source.shape != self.shape:
+            raise PlanError(f"x has shape {source.shape}, the plan is for {self.shape}")
+        target = arrays.view_output(out, source, tuple(self.shape[axis] for axis in self.perm))
+        problem = _problem(source, self.perm, target.strides_bytes)
+        if problem != self.problem:
+            raise PlanError(f"the arrays are laid out as {problem}, the plan is for {self.problem}")
+        self.choice.execute(source.address, target.address, self.num_threads)
+        source.library.written(out)
+
+
+def plan(
+    x_or_shape: Any,
+    perm: Sequence[int],
+    *,
+    dtype: Any = None,
+    device: str = "auto",
+    num_threads: int | None = None,
+) -> Plan:
+    """Decide how and where to permute, without touching any data.
+
+    Args:
+        x_or_shape: an array as for `permute`, or the shape (a tuple or list) of a C-contiguous one.
+        perm: as for `permute`.
+        dtype: with a shape, its element type: a NumPy or PyTorch dtype, or a name NumPy knows.
+        device: as for `permute`.
+        num_threads: as for `permute`.
+
+    Returns:
+        A `Plan`, which can be printed with `describe`, and executed on arrays laid out like `x` and
+        a C-contiguous result.
+
+    Raises:
+        PermutationError, UnsupportedArrayError, DeviceError, PlanError: as for `permute`.
+
+    Example:
+        >>> import hptp as hp
+        >>> p = hp.plan((1024, 768), (1, 0), dtype="float32", device="cpu")
+        >>> p.problem
+        <Problem: 4-byte elements, shape (1024, 768), perm (1, 0)>
+    """
+    bound = _thread_bound(num_threads)
+    if isinstance(x_or_shape, (tuple, list)):
+        shape = tuple(map(operator.index, x_or_shape))
+        order = _core.normalize_perm(perm, len(shape))
+        problem = _core.Problem(_elem_bytes(dtype), shape, order)
+    else:
+        source = arrays.view(x_or_shape)
+        if dtype is not None and dtype != source.dtype:
+            raise PlanError(f"dtype {dtype} with an array of dtype {source.dtype}")
+        shape, dtype = source.shape, source.dtype
+        order = _core.normalize_perm(perm, len(shape))
+        problem = _problem(source, order, None)
+    return Plan(shape, order, dtype, bound, dispatch.choose(problem, device, bound))
+
+
+def explain(
+    x_or_shape: Any,
+    perm: Sequence[int],
+    *,
+    dtype: Any = None,
+    device: str = "auto",
+    num_threads: int | None = None,
+) -> str:
+    """Say what `permute` would do: the canonical problem, the device and why, the plan, the time.
+
+    The arguments and errors are those of `plan`.
+
+    Example:
+        >>> import hptp as hp
+        >>> print(hp.explain((8, 224, 224, 3), (0, 3, 1, 2), dtype="uint8"))  # doctest: +ELLIPSIS
+        problem    <Problem: 1-byte elements, shape (8, 50176, 3), perm (0, 2, 1)>
+        device     cpu: ...
+    """
+    made = plan(x_or_shape, perm, dtype=dtype, device=device, num_threads=num_threads)
+    rows = [("problem", str(made.problem)), ("device", f"{made.device}: {made.reason}")]
+    others = [name for name in dispatch.DEVICE_NAMES if name != made.device]
+    rows += [(f"not {name}", dispatch.why_not(name, made.choice)) for name in others]
+    rows += [("plan", line) for line in made.choice.device_plan.describe().splitlines()]
+    rows.append(("predicted", _prediction(made)))
+    return "\n".join(
+        f"{'' if i and rows[i - 1][0] == name else name:10} {text}"
+        for i, (name, text) in enumerate(rows)
+    )
+
+
+def _prediction(made: Plan) -> str:
+    seconds = made.choice.predicted_seconds()
+    if seconds is None:
+        return "nothing: it is not made for speed"
+    basis = "measured rates" if calibration.current().measured else "typical rates; see calibrate"
+    rate = made.problem.nbytes / seconds / 1e9
+    return f"{seconds * 1e3:.3g} ms, {rate:.3g} GB/s one way ({basis})"
+
+
+def _problem(
+    source: arrays.View, order: tuple[int, ...], dst_strides_bytes: tuple[int, ...] | None
+) -> _core.Problem:
+    return _core.Problem(
+        source.elem_bytes, source.shape, order, source.strides_bytes, dst_strides_bytes
+    )
+
+
+def _elem_bytes(dtype: Any) -> int:
+    """The size of an element of a NumPy or PyTorch dtype, or of one that NumPy knows by name."""
+    itemsize = getattr(dtype, "itemsize", None)
+    if isinstance(itemsize, int):
+        return itemsize
+    if dtype is None:
+        raise PlanError("dtype is None: a shape needs the dtype of its elements")
+    if dtype == "bfloat16":  # NumPy knows it by name only after an import of ml_dtypes
+        return 2
+    import numpy as np
+
+    try:
+        return int(np.dtype(dtype).itemsize)
+    except TypeError as error:
+        raise UnsupportedArrayError(f"dtype {dtype!r}: {error}") from None
 
 
 def _thread_bound(num_threads: int | None) -> int:

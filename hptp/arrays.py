@@ -98,11 +98,6 @@ def view_output(out: Any, source: View, shape: Shape) -> View:
         raise OutputError(f"out has shape {target.shape}, the result has shape {shape}")
     if target.unwritable_because:
         raise OutputError(f"out cannot be written: {target.unwritable_because}")
-    if not target.is_contiguous:
-        raise OutputError(
-            f"out is not C-contiguous: it has strides of {target.strides_bytes} bytes "
-            f"for shape {shape} and elements of {target.elem_bytes} bytes"
-        )
     if _core.overlaps(
         source.address,
         source.shape,
@@ -202,7 +197,8 @@ class _Torch:
             unwritable_because = "it requires grad, and the result carries no history"
         elif x.is_conj() or x.is_neg():
             unwritable_because = "it is a lazily conjugated or negated view"
-        x = x.detach().resolve_conj().resolve_neg()
+        if unwritable_because:  # each call costs as much as permuting a small tensor
+            x = x.detach().resolve_conj().resolve_neg()
         address = _torch_address(x, role)
         elem_bytes = x.element_size()
         return View(

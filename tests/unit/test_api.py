@@ -118,3 +118,18 @@ def test_signature_and_documentation() -> None:
     assert all(p.kind is p.KEYWORD_ONLY for p in list(parameters.values())[2:])
     for name in hp.__all__:
         assert getattr(hp, name).__doc__, name
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_out_may_have_any_strides(device: str) -> None:
+    """A block of a larger array, reversed, with steps: only its own elements are written."""
+    x = random_array((8, 32, 64), np.float32)
+    expected = permuted(x, (2, 0, 1))
+    for place in (np.s_[3:67, 1:9, :32], np.s_[65:1:-1, 8:0:-1, ::2], np.s_[:64, 1:9, -1:-33:-1]):
+        memory = random_array((70, 10, 64), np.float32, seed=1)
+        written = memory.copy()
+        target = memory[place]
+        assert target.shape == expected.shape
+        written[place] = expected
+        assert hp.permute(x, (2, 0, 1), out=target, device=device) is target
+        assert_same_bits(memory, written)
