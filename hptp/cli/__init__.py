@@ -16,6 +16,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol, cast
 
 from hptp import __version__
@@ -51,7 +52,7 @@ def commands() -> dict[str, Command]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line: `hptp` and every sub-command."""
-    as_written = argparse.RawDescriptionHelpFormatter
+    as_written = partial(argparse.RawDescriptionHelpFormatter, max_help_position=28)
     parser = argparse.ArgumentParser(
         prog="hptp", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=as_written
     )

@@ -50,7 +50,7 @@ def permute_file(
         HptpError: `source` holds no array, or one that cannot be permuted like this.
         OSError: a file cannot be read or written.
     """
-    x = _open(source)
+    x = open_array(source)
     order = _core.normalize_perm(tuple(perm), x.ndim)
     shape, dtype = tuple(x.shape[axis] for axis in order), x.dtype
     done_bytes = 0
@@ -58,7 +58,9 @@ def permute_file(
         _write_header(file, shape, dtype)
         data_start = file.tell()
         for box in boxes(x.shape, order, dtype.itemsize):
-            part = hptp.permute(_open(source)[box], order, device=device, num_threads=num_threads)
+            part = hptp.permute(
+                open_array(source)[box], order, device=device, num_threads=num_threads
+            )
             _write(file, data_start, shape, tuple(box[axis] for axis in order), part)
             done_bytes += part.nbytes
             progress(done_bytes, x.nbytes)
@@ -90,7 +92,7 @@ def box_shape(shape: Sequence[int], perm: Sequence[int], elem_bytes: int) -> lis
     return edge
 
 
-def _open(path: Path) -> Any:
+def open_array(path: Path) -> Any:
     """The array in `path`, mapped read-only."""
     import numpy as np
 

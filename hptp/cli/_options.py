@@ -15,9 +15,9 @@ DTYPES = {
 
 
 def integers(text: str) -> tuple[int, ...]:
-    """A comma-separated list of integers."""
+    """A comma-separated list of integers; an empty text is an empty list."""
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(int(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a list of integers such as 1,0"
