@@ -271,7 +271,9 @@ class _Lowering:
             return False
         if fifo.dims_to_stream or fifo.consumers[0].dims_from_stream:
             return False
-        pool = self._pool(tiles[0], fifo, fifo.producer.depth)
+        # A core reaches the memory of its western neighbour, not that of its eastern one.
+        home = min(tiles, key=lambda tile: tile.col)
+        pool = self._pool(home, fifo, fifo.producer.depth)
         self.worker_pools.update(dict.fromkeys(ends, pool))
         return True
 

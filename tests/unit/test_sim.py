@@ -124,9 +124,18 @@ def test_two_columns() -> None:
     assert result.tolist() == [*range(65, 129), *range(1, 65)]
 
 
-@pytest.mark.parametrize("second_tile", [Tile(0, 3), Tile(0, 5)], ids=["neighbours", "far apart"])
-def test_a_pipeline_of_two_workers(second_tile: Tile) -> None:
-    """Neighbours pass objects in shared memory, others by DMA; the result is the same."""
+@pytest.mark.parametrize(
+    ("tiles", "home"),
+    [
+        ((Tile(0, 2), Tile(0, 3)), Tile(0, 2)),
+        ((Tile(0, 3), Tile(1, 3)), Tile(0, 3)),
+        ((Tile(1, 3), Tile(0, 3)), Tile(0, 3)),
+        ((Tile(0, 2), Tile(0, 5)), None),
+    ],
+    ids=["above", "east", "west", "far apart"],
+)
+def test_a_pipeline_of_two_workers(tiles: tuple[Tile, Tile], home: Tile | None) -> None:
+    """Neighbours pass objects in the memory of one, others by DMA; the result is the same."""
 
     def double(fifo_in: Any, fifo_out: Any) -> None:
         source, target = fifo_in.acquire(1), fifo_out.acquire(1)
@@ -136,15 +145,16 @@ def test_a_pipeline_of_two_workers(second_tile: Tile) -> None:
 
     names = ("in", "middle", "out")
     fifo_in, middle, fifo_out = (ObjectFifo(line, name=name) for name in names)
-    first = Worker(double, [fifo_in.cons(), middle.prod()], tile=Tile(0, 2))
-    second = Worker(double, [middle.cons(), fifo_out.prod()], tile=second_tile)
+    first = Worker(double, [fifo_in.cons(), middle.prod()], tile=tiles[0])
+    second = Worker(double, [middle.cons(), fifo_out.prod()], tile=tiles[1])
     rt = Runtime()
     with rt.sequence(np.ndarray[(64,), i32], np.ndarray[(64,), i32]) as (a, b):
         rt.start(first, second)
         rt.fill(fifo_in.prod(), a)
         rt.drain(fifo_out.cons(), b, wait=True)
-    program = Program(NPU1Col1(), rt).resolve_program()
-    assert len(program.routes) == (2 if second_tile == Tile(0, 3) else 3)
+    program = Program(NPU1Col2(), rt).resolve_program()
+    homes = [pool.tile for pool in program.pools if pool.fifo == "middle"]
+    assert homes == ([home] if home else list(tiles))
     result = np.zeros(64, np.int32)
     run_program(program, [data(64), result])
     assert result.tolist() == (data(64) * 4).tolist()
