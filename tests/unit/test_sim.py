@@ -300,6 +300,50 @@ def test_acquiring_more_than_arrives_is_a_deadlock_with_names() -> None:
     assert "shim 0 MM2S 0 (fifo 'in') waits for a task in its queue" in report
 
 
+def fork_and_join(depth: int) -> Any:
+    """One branch sums three objects before it passes anything on, the other waits in a fifo."""
+
+    def sum_of_three(fifo_in: Any, fifo_out: Any) -> None:
+        total = np.zeros(16, np.int32)
+        for _ in range_(3):
+            total += fifo_in.acquire(1)
+            fifo_in.release(1)
+        fifo_out.acquire(1)[:] = total
+        fifo_out.release(1)
+
+    def subtract(totals: Any, objects: Any, fifo_out: Any) -> None:
+        total = totals.acquire(1)
+        for _ in range_(3):
+            fifo_out.acquire(1)[:] = total - objects.acquire(1)
+            objects.release(1)
+            fifo_out.release(1)
+        totals.release(1)
+
+    names = ("in", "totals", "out")
+    fifo_in, totals, fifo_out = (ObjectFifo(line, name=name) for name in names)
+    first = Worker(sum_of_three, [fifo_in.cons(), totals.prod()])
+    second = Worker(subtract, [totals.cons(), fifo_in.cons(depth), fifo_out.prod()])
+    rt = Runtime()
+    with rt.sequence(np.ndarray[(96,), i32], np.ndarray[(96,), i32]) as (a, b):
+        rt.start(first, second)
+        rt.fill(fifo_in.prod(), a)
+        rt.drain(fifo_out.cons(), b, wait=True)
+    return Program(NPU1Col1(), rt).resolve_program()
+
+
+def test_a_fifo_shorter_than_the_other_branch_is_late_deadlocks() -> None:
+    source, result = data(96), np.zeros(96, np.int32)
+    run_program(fork_and_join(depth=3), [source, result])
+    triples = source.reshape(2, 3, 16)
+    assert result.tolist() == (triples.sum(1, keepdims=True) - triples).ravel().tolist()
+    with pytest.raises(Deadlock) as caught:
+        run_program(fork_and_join(depth=2), [source, result])
+    report = str(caught.value)
+    assert "core (0, 3) S2MM 0 (fifo 'in') waits for a free buffer of fifo 'in'" in report
+    assert "core (0, 2) S2MM 0 (fifo 'in') waits for 16 words to come into" in report
+    assert "the worker of 'totals', 'in', 'out', waits for a full buffer of fifo 'totals'" in report
+
+
 def test_more_objects_are_acquired_than_a_fifo_has() -> None:
     def all_then_all(fifo_in: Any, fifo_out: Any) -> None:
         for source in fifo_in.acquire(4):
