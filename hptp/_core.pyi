@@ -72,6 +72,46 @@ def permute(
     elem_bytes: int,
     num_threads: int = 0,
 ) -> None: ...
+def permute_in_place(
+    ptr: int,
+    strides_bytes: Sequence[int] | None,
+    shape: Sequence[int],
+    perm: Any,
+    elem_bytes: int,
+    num_threads: int = 0,
+) -> None:
+    """Exchange two axes of equal size within the array's own memory.
+
+    Raises:
+        PermutationError: `perm` is not a permutation of the axes.
+        OutputError: `perm` does something else, or the elements share memory.
+    """
+
+def permute_convert(
+    src_ptr: int,
+    src_strides_bytes: Sequence[int] | None,
+    src_dtype: str,
+    dst_ptr: int,
+    dst_strides_bytes: Sequence[int] | None,
+    dst_dtype: str,
+    shape: Sequence[int],
+    perm: Any,
+    num_threads: int = 0,
+    scale: Sequence[float] | None = None,
+    shift: Sequence[float] | None = None,
+    axis: int = -1,
+) -> None:
+    """Permute and convert in one pass: "int8" … "uint64", "float16", "bfloat16", "float32", "float64".
+
+    With `scale` or `shift`, value · scale + shift in float32, then to the nearest of the target;
+    each has one value (axis -1) or one per index of the source's `axis`.
+
+    Raises:
+        PermutationError: `perm` is not a permutation of the axes.
+        OutputError: source and destination share memory, or elements of the destination do.
+        ValueError: an unknown type, a wrong number of values, or scaling a 64-bit source.
+    """
+
 def permute_numpy(x: Any, perm: Any, num_threads: int = 0, /) -> Any: ...
 def overlaps(
     ptr_a: int,
