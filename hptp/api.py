@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hptp import _core, arrays, calibration, dispatch
+from hptp.convert import Factors, plan_conversion
 from hptp.errors import PlanError, UnsupportedArrayError
 
 
@@ -19,6 +20,10 @@ def permute(
     perm: Sequence[int],
     *,
     out: Any = None,
+    dtype: Any = None,
+    scale: Factors = None,
+    shift: Factors = None,
+    axis: int | None = None,
     device: str = "auto",
     num_threads: int | None = None,
 ) -> Any:
@@ -31,15 +36,23 @@ def permute(
         perm: the input axis that becomes each output axis, as in `numpy.transpose`: output axis i
             has size `x.shape[perm[i]]`. Negative entries count from the end.
         out: where to write: an array of the result's kind, dtype and shape, of any strides; no two
-            of its elements share memory, nor any with `x`.
+            of its elements share memory, nor any with `x`. `out=x` exchanges two axes of equal
+            size in place.
+        dtype: convert to this element type on the way: any of int8 … int64, uint8 … uint64,
+            float16, bfloat16, float32, float64, from any of them. Integers saturate, float to
+            integer truncates and saturates with NaN becoming 0, the rest rounds once to nearest.
+        scale, shift: with either, an element becomes element · scale + shift, in float32, each step
+            rounded, and is then rounded to the nearest of `dtype`. A number, or with `axis` a
+            sequence of one number an index. Not for 64-bit elements.
+        axis: the axis of `x` that `scale` and `shift` go along.
         device: "auto", "cpu", "npu" or "sim"; `hptp.devices()` says which are here. "auto" means
             the environment variable HPTP_DEVICE as it was when hptp was imported, else the fastest.
         num_threads: at most this many CPU threads, and never more than one per 64 KiB. By default
             one per 2 MiB, at most 16, and no more than the CPUs this process may use.
 
     Returns:
-        `out` if given, else a new array of the same kind and dtype as `x`. It never shares memory
-        with `x`, and a PyTorch result carries no autograd history.
+        `out` if given, else a new array of the same kind as `x`, and of its dtype unless `dtype` is
+        given. It never shares memory with `x`, and a PyTorch result carries no autograd history.
 
     Raises:
         PermutationError: `perm` is not a permutation of the axes of `x`.
@@ -54,28 +67,52 @@ def permute(
         >>> hp.permute(images, (0, 3, 1, 2)).shape  # N, C, H, W
         (8, 3, 224, 224)
     """
-    if out is None and num_threads is None and device == "auto" == dispatch.DEFAULT_DEVICE:
-        # A small NumPy array takes less time than the rest of this function.
-        result = _core.permute_numpy(x, perm)
+    plain = out is None is dtype is scale is shift is axis
+    if plain and num_threads is None and device == "auto" == dispatch.DEFAULT_DEVICE:
+        # A small array takes less time than the rest of this function.
+        result = _core.permute_plain(x, perm)
         if result is not NotImplemented:
             return result
 
     source = arrays.view(x)
     order = _core.normalize_perm(perm, len(source.shape))
     shape = tuple(source.shape[axis] for axis in order)
+    result_dtype = source.dtype if dtype is None else source.library.dtype(dtype)
     if out is None:
-        result = source.library.empty(shape, source.dtype)
+        result = source.library.empty(shape, result_dtype)
         target = arrays.view(result)
     else:
-        target = arrays.view_output(out, source, shape)
-    problem = _problem(source, order, target.strides_bytes)
+        target = arrays.view_output(out, source, shape, result_dtype)
     threads = _thread_bound(num_threads)
-    choice = dispatch.choose(problem, device, threads)
-    choice.execute(source.address, target.address, threads)
+    scales = scale is not None or shift is not None
+    if axis is not None and not scales:
+        raise PlanError(f"axis {axis} without scale or shift")
+    converts = scales or result_dtype != source.dtype
+    in_place = out is not None and not converts and arrays.are_one(source, target)
+    if out is not None and not in_place:
+        arrays.check_apart(source, target)
+    if converts:
+        conversion = plan_conversion(source, result_dtype, scale, shift, axis, device)
+        conversion.execute(source, order, target, threads)
+    elif in_place:
+        _permute_in_place(source, order, device, threads)
+    else:
+        problem = _problem(source, order, target.strides_bytes)
+        dispatch.choose(problem, device, threads).execute(source.address, target.address, threads)
     if out is None:
         return source.library.finish(result)
     source.library.written(out)
     return out
+
+
+def _permute_in_place(
+    array: arrays.View, order: tuple[int, ...], device: str, num_threads: int
+) -> None:
+    if device != "auto" and dispatch.get_device(device).name != "cpu":
+        raise PlanError(f"device {device!r} needs a separate out; only the CPU permutes in place")
+    _core.permute_in_place(
+        array.address, array.strides_bytes, array.shape, order, array.elem_bytes, num_threads
+    )
 
 
 def contiguous(x: Any, *, num_threads: int | None = None) -> Any:
@@ -160,7 +197,9 @@ class Plan:
         source = arrays.view(x)
         if source.shape != self.shape:
             raise PlanError(f"x has shape {source.shape}, the plan is for {self.shape}")
-        target = arrays.view_output(out, source, tuple(self.shape[axis] for axis in self.perm))
+        shape = tuple(self.shape[axis] for axis in self.perm)
+        target = arrays.view_output(out, source, shape, source.dtype)
+        arrays.check_apart(source, target)
         problem = _problem(source, self.perm, target.strides_bytes)
         if problem != self.problem:
             raise PlanError(f"the arrays are laid out as {problem}, the plan is for {self.problem}")

@@ -29,6 +29,18 @@ class Library(Protocol):
         """A new C-contiguous array whose memory may be written through `view`."""
         ...
 
+    def dtype(self, spelling: Any) -> Any:
+        """The element type a caller means by `spelling`.
+
+        Raises:
+            UnsupportedArrayError: there is none in this library.
+        """
+        ...
+
+    def dtype_name(self, dtype: Any) -> str:
+        """The name of an element type, the same in all libraries."""
+        ...
+
     def finish(self, array: Any) -> Any:
         """Turn a filled array from `empty` into the kind of array the caller gave."""
         ...
@@ -82,22 +94,35 @@ def view(x: Any, role: str = "x") -> View:
     return _view_foreign(x, role)
 
 
-def view_output(out: Any, source: View, shape: Shape) -> View:
-    """View `out` for writing the elements of `source`, rearranged to `shape`.
+def view_output(out: Any, source: View, shape: Shape, dtype: Any) -> View:
+    """View `out` for writing the elements of `source`, rearranged to `shape`, as `dtype`.
 
     Raises:
-        OutputError: `out` cannot hold the result, or shares memory with the source.
+        OutputError: `out` cannot hold the result.
         UnsupportedArrayError: `out` is not an array in CPU memory.
     """
     target = view(out, "out")
     if type(target.library) is not type(source.library):
         raise OutputError(f"out is a {_type_name(out)} but x is a {_type_name(source.array)}")
-    if target.dtype != source.dtype:
-        raise OutputError(f"out has dtype {target.dtype}, the result has dtype {source.dtype}")
+    if target.dtype != dtype:
+        raise OutputError(f"out has dtype {target.dtype}, the result has dtype {dtype}")
     if target.shape != shape:
         raise OutputError(f"out has shape {target.shape}, the result has shape {shape}")
     if target.unwritable_because:
         raise OutputError(f"out cannot be written: {target.unwritable_because}")
+    return target
+
+
+def are_one(source: View, target: View) -> bool:
+    """Whether both are the same elements in the same places."""
+    places = (source.address, source.shape, source.strides_bytes, source.elem_bytes)
+    return places == (target.address, target.shape, target.strides_bytes, target.elem_bytes)
+
+
+def check_apart(source: View, target: View) -> None:
+    """Raise OutputError if the target shares memory with the source."""
+    if source.elem_bytes != target.elem_bytes:  # bytes are the elements they have in common
+        source, target = _as_bytes(source), _as_bytes(target)
     if _core.overlaps(
         source.address,
         source.shape,
@@ -111,7 +136,11 @@ def view_output(out: Any, source: View, shape: Shape) -> View:
             f"out shares memory with x: out starts at {target.address:#x}, x at "
             f"{source.address:#x}; permute into a separate array"
         )
-    return target
+
+
+def _as_bytes(view: View) -> View:
+    shape, strides_bytes = (*view.shape, view.elem_bytes), (*view.strides_bytes, 1)
+    return view._replace(shape=shape, strides_bytes=strides_bytes, elem_bytes=1)
 
 
 def _type_name(x: Any) -> str:
@@ -150,6 +179,19 @@ class _NumPy:
         import numpy as np
 
         return np.ndarray(shape, dtype)  # np.empty would widen strings of no characters
+
+    def dtype(self, spelling: Any) -> Any:
+        import numpy as np
+
+        try:
+            if spelling == "bfloat16":
+                import ml_dtypes  # noqa: F401  (makes the name known to NumPy)
+            return np.dtype(spelling)
+        except (TypeError, ImportError) as error:
+            raise UnsupportedArrayError(f"dtype {spelling!r} is no NumPy dtype: {error}") from None
+
+    def dtype_name(self, dtype: Any) -> str:
+        return str(dtype) if dtype.isnative else f"{dtype.name} of foreign byte order"
 
     def finish(self, array: Any) -> Any:
         return array
@@ -216,6 +258,17 @@ class _Torch:
         import torch
 
         return torch.empty(shape, dtype=dtype, device="cpu")
+
+    def dtype(self, spelling: Any) -> Any:
+        import torch
+
+        found = getattr(torch, spelling, None) if isinstance(spelling, str) else spelling
+        if not isinstance(found, torch.dtype):
+            raise UnsupportedArrayError(f"dtype {spelling!r} is no PyTorch dtype")
+        return found
+
+    def dtype_name(self, dtype: Any) -> str:
+        return str(dtype).removeprefix("torch.")
 
     def finish(self, array: Any) -> Any:
         return array

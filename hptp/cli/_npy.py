@@ -34,6 +34,7 @@ def permute_file(
     target: Path,
     perm: Sequence[int],
     *,
+    dtype: str | None = None,
     device: str = "auto",
     num_threads: int | None = None,
     progress: Callable[[int, int], None] = lambda done_bytes, total_bytes: None,
@@ -41,6 +42,7 @@ def permute_file(
     """Permute the array in `source` into `target`, replacing what was there.
 
     Args:
+        dtype: the full name of the element type to convert to, if any.
         progress: called with the bytes written so far and in total.
 
     Returns:
@@ -52,19 +54,25 @@ def permute_file(
     """
     x = open_array(source)
     order = _core.normalize_perm(tuple(perm), x.ndim)
-    shape, dtype = tuple(x.shape[axis] for axis in order), x.dtype
+    shape = tuple(x.shape[axis] for axis in order)
+    result_dtype = _result_dtype(x.dtype, dtype)
+    total_bytes = x.size * result_dtype.itemsize
     done_bytes = 0
     with _replacing(target) as file:
-        _write_header(file, shape, dtype)
+        _write_header(file, shape, result_dtype)
         data_start = file.tell()
-        for box in boxes(x.shape, order, dtype.itemsize):
+        for box in boxes(x.shape, order, max(x.itemsize, result_dtype.itemsize)):
             part = hptp.permute(
-                open_array(source)[box], order, device=device, num_threads=num_threads
+                open_array(source)[box],
+                order,
+                dtype=dtype,
+                device=device,
+                num_threads=num_threads,
             )
             _write(file, data_start, shape, tuple(box[axis] for axis in order), part)
             done_bytes += part.nbytes
-            progress(done_bytes, x.nbytes)
-    return shape, dtype
+            progress(done_bytes, total_bytes)
+    return shape, result_dtype
 
 
 def boxes(shape: Sequence[int], perm: Sequence[int], elem_bytes: int) -> Iterator[Box]:
@@ -100,6 +108,13 @@ def open_array(path: Path) -> Any:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise HptpError(f"{path} is not a .npy file that can be mapped: {error}") from None
+
+
+def _result_dtype(dtype: Any, converted_to: str | None) -> Any:
+    """The element type of the output, known before there is any."""
+    import numpy as np
+
+    return hptp.permute(np.empty(0, dtype), (0,), dtype=converted_to).dtype
 
 
 def _write_header(file: BinaryIO, shape: tuple[int, ...], dtype: Any) -> None:

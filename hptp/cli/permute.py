@@ -6,6 +6,7 @@ run, or a full disk, leaves whatever was there before.
 examples:
   hptp permute matrix.npy -o transposed.npy --perm 1,0
   hptp permute images.npy -o planes.npy --perm 0,3,1,2     NHWC to NCHW
+  hptp permute images.npy -o planes.npy --perm 0,3,1,2 --dtype f32
   hptp permute big.npy -o big.npy --perm 1,0 --json        in place of the input, for a script
 """
 
@@ -29,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, required=True, metavar="OUT.npy", help="where to write"
     )
     _options.add_perm(parser)
+    parser.add_argument(
+        "--dtype",
+        type=_options.dtype,
+        help="convert to this element type: " + ", ".join(_options.DTYPES),
+    )
     _options.add_device(parser)
     _options.add_num_threads(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing")
@@ -45,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         args.source,
         args.output,
         args.perm,
+        dtype=args.dtype,
         device=args.device,
         num_threads=args.num_threads,
         progress=progress,

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hptp as hp
 from hptp import cli
 from hptp.cli import _npy, _progress
 from tests.cases import TABLE, Case
@@ -76,6 +77,17 @@ def test_unusual_shapes(shape: tuple[int, ...], tmp_path: Path) -> None:
     source = saved(tmp_path, x)
     assert permute(source, source, perm, "-q") == 0
     assert_same_bits(np.load(source), permuted(x, perm))
+
+
+@pytest.mark.usefixtures("tiny_boxes")
+@pytest.mark.parametrize(
+    ("dtype", "full"), [("f32", "float32"), ("i8", "int8"), ("f64", "float64")]
+)
+def test_conversion(dtype: str, full: str, tmp_path: Path) -> None:
+    x = random_array((40, 30, 3), "i2")
+    source, target = saved(tmp_path, x), tmp_path / "out.npy"
+    assert permute(source, target, (2, 0, 1), "-q", "--dtype", dtype) == 0
+    assert_same_bits(np.load(target), hp.permute(x, (2, 0, 1), dtype=full))
 
 
 def test_fortran_order_input(tmp_path: Path) -> None:
