@@ -281,15 +281,15 @@ inline bool try_tiles(Plan* plan, const Problem& problem) {
 
 }  // namespace detail
 
-// Throws std::bad_alloc when there is no memory for the tables.
-inline Plan make_plan(const Problem& problem, int num_threads) {
+// The ISA must be available. Throws std::bad_alloc when there is no memory for the tables.
+inline Plan make_plan(const Problem& problem, int num_threads, Isa isa = active_isa()) {
   const int64_t bytes = num_bytes(problem);
   const Problem folded = detail::fold_rows(problem);
   Plan plan{};
   plan.problem = problem;
   plan.num_threads = resolve_threads(num_threads, static_cast<uint64_t>(bytes));
-  plan.isa = isa_name();
-  plan.set = &kernel_set(active_isa());
+  plan.isa = to_string(isa);
+  plan.set = &kernel_set(isa);
   plan.stream = bytes >= detail::min_stream_bytes();
   plan.elem_bytes = folded.elem_bytes;
   plan.num_tiles = 1;

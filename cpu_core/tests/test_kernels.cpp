@@ -1,0 +1,167 @@
+// Every kernel of every instruction set this CPU has, against loops over single elements; then the
+// whole engine on each set, against the scalar one. Says which sets it ran.
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "hptp/execute.hpp"
+
+namespace {
+
+using hptp::Block;
+using hptp::Isa;
+using hptp::Kernel;
+using hptp::KernelSet;
+
+std::vector<uint8_t> random_bytes(std::mt19937_64* random, int64_t count) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(count));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>((*random)());
+  return bytes;
+}
+
+// One block; pitches of 0 mean that rows (columns) follow one another.
+void check_block(const Kernel& kernel, int64_t elem_bytes, int64_t rows, int64_t columns,
+                 bool packed_rows, bool packed_columns, std::mt19937_64* random) {
+  const int64_t in_pitch = columns * elem_bytes + (packed_rows ? 0 : 80);
+  const int64_t out_pitch = rows * elem_bytes + (packed_columns ? 0 : 80);
+  const int64_t in_rows = std::max(rows, hptp::kSlackRows);
+  const int64_t out_columns = columns + hptp::kSlackRows;
+  const std::vector<uint8_t> in = random_bytes(random, in_rows * in_pitch + hptp::kSlackBytes);
+  std::vector<uint8_t> out(static_cast<size_t>(out_columns * out_pitch + hptp::kSlackBytes));
+  kernel.run({in.data(), in_pitch, out.data(), out_pitch, rows, columns, elem_bytes});
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      CHECK(std::memcmp(out.data() + column * out_pitch + row * elem_bytes,
+                        in.data() + row * in_pitch + column * elem_bytes,
+                        static_cast<size_t>(elem_bytes)) == 0);
+    }
+  }
+}
+
+void check_sizes(const Kernel& kernel, int64_t elem_bytes, std::mt19937_64* random) {
+  for (int64_t rows : {1, 2, 3, 7, 8, 9, 15, 16, 31, 33, 64, 65, 100}) {
+    for (int64_t columns : {1, 2, 3, 5, 15, 16, 17, 63, 64, 65}) {
+      for (bool packed : {false, true}) {
+        check_block(kernel, elem_bytes, rows, columns, false, packed, random);
+      }
+    }
+  }
+}
+
+void check_channels(const KernelSet& set, std::mt19937_64* random) {
+  for (int size = 0; size < 3; ++size) {
+    for (int channels = 2; channels <= hptp::kMaxChannels; ++channels) {
+      const Kernel& in = set.interleave[size][channels - 2];
+      const Kernel& out = set.deinterleave[size][channels - 2];
+      for (int64_t more : {0, 1, 7, 63, 64, 65, 1000}) {
+        check_block(in, 1 << size, channels, in.min_columns + more, false, true, random);
+        check_block(out, 1 << size, out.min_rows + more, channels, true, false, random);
+      }
+    }
+  }
+}
+
+// Rows in any order, groups that are no multiple of those loaded side by side, any length.
+void check_load(const KernelSet& set, std::mt19937_64* random) {
+  constexpr int64_t kRows = 37;
+  for (int64_t row_bytes : {1, 31, 64, 65, 192, 1000}) {
+    const std::vector<uint8_t> src = random_bytes(random, kRows * row_bytes);
+    std::vector<uint8_t> out(static_cast<size_t>(kRows * (row_bytes + 64)));
+    std::vector<int64_t> offsets;
+    for (int64_t row = kRows - 1; row >= 0; --row) offsets.push_back(row * row_bytes);
+    for (int64_t first = 0; first < kRows; first += 10) {
+      set.load({src.data(), offsets.data(), kRows, row_bytes, first, std::min(first + 10, kRows), 4,
+                src.data(), out.data(), row_bytes + 64});
+    }
+    for (int64_t row = 0; row < kRows; ++row) {
+      CHECK(std::memcmp(out.data() + row * (row_bytes + 64),
+                        src.data() + (kRows - 1 - row) * row_bytes,
+                        static_cast<size_t>(row_bytes)) == 0);
+    }
+  }
+}
+
+// Any alignment and length, and not a byte outside.
+void check_stream(const KernelSet& set, std::mt19937_64* random) {
+  for (int64_t bytes = 1; bytes < 300; ++bytes) {
+    for (int64_t offset : {0, 1, 16, 63}) {
+      const std::vector<uint8_t> src = random_bytes(random, bytes);
+      std::vector<uint8_t> dst(static_cast<size_t>(bytes + 128), 0xEE);
+      std::vector<uint8_t> expected = dst;
+      set.stream(dst.data() + offset, src.data(), bytes);
+      std::copy(src.begin(), src.end(), expected.begin() + offset);
+      CHECK(dst == expected);
+    }
+  }
+}
+
+void check_kernels(Isa isa, std::mt19937_64* random) {
+  const KernelSet& set = hptp::kernel_set(isa);
+  CHECK(set.isa == isa);
+  for (int size = 0; size < 5; ++size) check_sizes(set.block[size], 1 << size, random);
+  for (int64_t elem_bytes = 1; elem_bytes <= 24; ++elem_bytes) {
+    for (int i = elem_bytes <= 4 ? 0 : elem_bytes <= 8 ? 1 : elem_bytes <= 16 ? 2 : 3; i < 4; ++i) {
+      check_sizes(set.element[i], elem_bytes, random);
+    }
+  }
+  check_channels(set, random);
+  check_load(set, random);
+  check_stream(set, random);
+}
+
+struct Case {
+  int64_t elem_bytes;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> perm;
+};
+
+void check_engine(Isa isa, std::mt19937_64* random) {
+  const Case cases[] = {
+      {1, {700, 900}, {1, 0}},
+      {2, {333, 517}, {1, 0}},
+      {4, {1500, 1100}, {1, 0}},
+      {8, {600, 700}, {1, 0}},
+      {16, {300, 200}, {1, 0}},
+      {1, {9, 3, 5000}, {0, 2, 1}},
+      {1, {9, 5000, 3}, {0, 2, 1}},
+      {4, {64, 20, 30, 3}, {2, 1, 0, 3}},
+      {2, {7, 5, 6, 40, 30, 3}, {4, 3, 2, 1, 0, 5}},
+      {4, {3, 2048, 49}, {0, 2, 1}},
+      {4, {3, 49, 2048}, {0, 2, 1}},
+      {2, {4, 100, 8, 128}, {0, 2, 1, 3}},
+  };
+  for (const Case& c : cases) {
+    hptp::Problem problem;
+    const int ndim = static_cast<int>(c.shape.size());
+    CHECK(hptp::make_problem(c.elem_bytes, ndim, c.shape.data(), c.perm.data(), nullptr, nullptr,
+                             &problem) == hptp::Status::ok);
+    const int64_t bytes = hptp::num_bytes(problem);
+    const std::vector<uint8_t> src = random_bytes(random, bytes);
+    std::vector<uint8_t> expected(static_cast<size_t>(bytes));
+    std::vector<uint8_t> dst(static_cast<size_t>(bytes));
+    const hptp::Plan plan = hptp::make_plan(problem, 2, isa);
+    CHECK(plan.isa == std::string(hptp::to_string(isa)));
+    hptp::execute(hptp::make_plan(problem, 1, Isa::scalar), src.data(), expected.data());
+    hptp::execute(plan, src.data(), dst.data());
+    CHECK(dst == expected);
+  }
+}
+
+}  // namespace
+
+int main() {
+  std::mt19937_64 random(3);
+  for (Isa isa : hptp::kAllIsas) {
+    if (!hptp::is_available(isa)) {
+      std::printf("%s: not run, this CPU or build lacks it\n", hptp::to_string(isa));
+      continue;
+    }
+    check_kernels(isa, &random);
+    check_engine(isa, &random);
+    std::printf("%s: ok\n", hptp::to_string(isa));
+  }
+  return 0;
+}
