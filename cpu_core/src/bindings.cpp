@@ -1,8 +1,8 @@
 // The Python extension hptp._core: the only file that knows Python.
 //
-// Three layers: functions on raw addresses, the printable Problem and Plan, and permute_numpy(), a
-// plain C function for small NumPy arrays, because at a microsecond a call an argument parser would
-// show. NumPy's C API is looked up once somebody has imported NumPy; nothing here imports it.
+// Three layers: functions on raw addresses, the printable Problem and Plan, and permute_plain(), a
+// plain C function for small arrays, because at a microsecond a call an argument parser would show.
+// NumPy and PyTorch are looked up once somebody has imported them; nothing here imports either.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -31,9 +31,9 @@ using Sizes = std::vector<int64_t>;
 // Below this, giving up the GIL costs more than the copy.
 constexpr int64_t kKeepGilBytes = 16 << 10;
 
-// Above this, the cost of the general path does not matter, and neither does it choose the CPU
-// blindly.
-constexpr int64_t kMaxPlainBytes = 1 << 20;
+// Above this, the cost of the general path does not matter. Below, no NPU could win: it would have
+// to be dispatched and its buffers filled in the time in which a CPU has finished.
+constexpr int64_t kMaxPlainBytes = 4 << 20;
 
 [[noreturn]] void raise(const char* class_name, const std::string& message) {
   const py::object type = py::module_::import("hptp.errors").attr(class_name);
@@ -347,7 +347,7 @@ py::dict plan_cache_info() {
   return dict;
 }
 
-// ---- permute() for plain NumPy arrays
+// ---- permute() for plain NumPy arrays and PyTorch tensors
 // ------------------------------------------------------------
 
 // NumPy's C API, or null while nobody has imported NumPy: then no object can be an array.
@@ -399,36 +399,51 @@ hptp::Status run(const hptp::Problem& problem, const void* src, void* dst, int n
   return hptp::execute_cached(problem, src, dst, num_threads);
 }
 
-// Permutes a plain array; NotImplemented asks for the general path, which also words the errors.
-PyObject* permute_plain(PyObject* x, PyObject* perm, int num_threads) {
-  const py::detail::npy_api* numpy = numpy_api();
-  if (numpy == nullptr || Py_TYPE(x) != numpy->PyArray_Type_) Py_RETURN_NOTIMPLEMENTED;
-  const auto* array = py::detail::array_proxy(x);
-  if (!is_plain(array->descr) || item_bytes(array->descr) == 0 || array->nd > hptp::kMaxDims) {
-    Py_RETURN_NOTIMPLEMENTED;
-  }
+// Why a fast path does not end with an array: Python's error is set, or somebody else should try.
+enum class Declined { error, not_plain };
 
+PyObject* decline(Declined why) {
+  if (why == Declined::error) return nullptr;
+  PyErr_Clear();
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
+// The call on a source that has been read; the result's shape goes to out_shape.
+struct PlainCall {
+  int ndim;
   int64_t axes[hptp::kMaxDims];
   int64_t shape[hptp::kMaxDims];
   int64_t strides_bytes[hptp::kMaxDims];
-  if (!plain_perm(perm, array->nd, axes)) Py_RETURN_NOTIMPLEMENTED;
-  std::copy_n(array->dimensions, array->nd, shape);
-  std::copy_n(array->strides, array->nd, strides_bytes);
   hptp::Problem problem;
-  const hptp::Status valid =
-      hptp::make_problem(static_cast<uint64_t>(item_bytes(array->descr)), array->nd, shape, axes,
-                         strides_bytes, nullptr, &problem);
-  if (valid != hptp::Status::ok || hptp::num_bytes(problem) > kMaxPlainBytes) {
-    Py_RETURN_NOTIMPLEMENTED;
+
+  bool make(int64_t elem_bytes, PyObject* perm) {
+    if (!plain_perm(perm, ndim, axes)) return false;
+    const hptp::Status valid = hptp::make_problem(static_cast<uint64_t>(elem_bytes), ndim, shape,
+                                                  axes, strides_bytes, nullptr, &problem);
+    return valid == hptp::Status::ok && hptp::num_bytes(problem) <= kMaxPlainBytes;
   }
+};
+
+PyObject* permute_plain_numpy(const py::detail::npy_api& numpy, PyObject* x, PyObject* perm,
+                              int num_threads) {
+  const auto* array = py::detail::array_proxy(x);
+  const int64_t elem_bytes = item_bytes(array->descr);
+  if (!is_plain(array->descr) || elem_bytes == 0 || array->nd > hptp::kMaxDims) {
+    return decline(Declined::not_plain);
+  }
+  PlainCall call;
+  call.ndim = array->nd;
+  std::copy_n(array->dimensions, array->nd, call.shape);
+  std::copy_n(array->strides, array->nd, call.strides_bytes);
+  if (!call.make(elem_bytes, perm)) return decline(Declined::not_plain);
 
   Py_intptr_t out_shape[hptp::kMaxDims];
-  for (int i = 0; i < array->nd; ++i) out_shape[i] = array->dimensions[axes[i]];
+  for (int i = 0; i < call.ndim; ++i) out_shape[i] = array->dimensions[call.axes[i]];
   Py_INCREF(array->descr);  // the new array takes it over
-  PyObject* out = numpy->PyArray_NewFromDescr_(numpy->PyArray_Type_, array->descr, array->nd,
-                                               out_shape, nullptr, nullptr, 0, nullptr);
+  PyObject* out = numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, array->descr, array->nd,
+                                              out_shape, nullptr, nullptr, 0, nullptr);
   if (out == nullptr) return nullptr;
-  if (run(problem, array->data, py::detail::array_proxy(out)->data, num_threads) !=
+  if (run(call.problem, array->data, py::detail::array_proxy(out)->data, num_threads) !=
       hptp::Status::ok) {
     Py_DECREF(out);
     return PyErr_NoMemory();
@@ -436,10 +451,139 @@ PyObject* permute_plain(PyObject* x, PyObject* perm, int num_threads) {
   return out;
 }
 
-// permute_numpy(x, perm, num_threads=0), called without an argument parser.
-PyObject* permute_numpy(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
+// PyTorch, met through Python: its C++ library would tie the extension to one version. Null while
+// nobody has imported it. Types that are not opaque bytes of a fixed size (quantized ones) have no
+// entry in elem_bytes.
+struct Torch {
+  PyObject* tensor_type;
+  PyObject* strided;
+  PyObject* elem_bytes;  // dtype -> int
+
+  static const Torch* get() {
+    static const Torch* torch = nullptr;
+    if (torch == nullptr) {
+      const auto module =
+          py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("torch").ptr()));
+      // While it is being imported the module is there and its types are not.
+      if (module && py::hasattr(module, "Tensor") && py::hasattr(module, "bfloat16")) {
+        torch = new Torch(module);
+      }
+    }
+    return torch;
+  }
+
+ private:
+  explicit Torch(const py::object& module)
+      : tensor_type(py::object(module.attr("Tensor")).release().ptr()),
+        strided(py::object(module.attr("strided")).release().ptr()) {
+    py::dict sizes;
+    for (const char* name : {"bool", "uint8", "int8", "int16", "int32", "int64", "float16",
+                             "bfloat16", "float32", "float64", "complex64", "complex128"}) {
+      sizes[module.attr(name)] = module.attr(name).attr("itemsize");
+    }
+    elem_bytes = sizes.release().ptr();
+  }
+};
+
+// An attribute or the result of a method without arguments; false on an error.
+bool attribute_is(PyObject* x, PyObject* name, PyObject* wanted) {
+  PyObject* value = PyObject_GetAttr(x, name);
+  Py_XDECREF(value);
+  return value == wanted;
+}
+
+py::object method(PyObject* x, PyObject* name) {
+  return py::reinterpret_steal<py::object>(PyObject_CallMethodObjArgs(x, name, nullptr));
+}
+
+PyObject* interned(const char* name) { return PyUnicode_InternFromString(name); }
+
+// A strided CPU tensor whose memory holds its values as they are.
+bool is_plain_tensor(const Torch& torch, PyObject* x) {
+  static PyObject* const is_cpu = interned("is_cpu");
+  static PyObject* const is_nested = interned("is_nested");
+  static PyObject* const layout = interned("layout");
+  static PyObject* const is_conj = interned("is_conj");
+  static PyObject* const is_neg = interned("is_neg");
+  return attribute_is(x, is_cpu, Py_True) && attribute_is(x, is_nested, Py_False) &&
+         attribute_is(x, layout, torch.strided) && method(x, is_conj).ptr() == Py_False &&
+         method(x, is_neg).ptr() == Py_False;
+}
+
+bool address_of(PyObject* x, uintptr_t* address) {
+  static PyObject* const data_ptr = interned("data_ptr");
+  const py::object value = method(x, data_ptr);
+  if (!value) return false;
+  *address = static_cast<uintptr_t>(PyLong_AsUnsignedLongLong(value.ptr()));
+  return PyErr_Occurred() == nullptr;
+}
+
+bool read_sizes(const py::object& tuple, int ndim, int64_t factor, int64_t* sizes) {
+  if (!tuple || !PyTuple_Check(tuple.ptr()) || PyTuple_GET_SIZE(tuple.ptr()) != ndim) return false;
+  for (int i = 0; i < ndim; ++i) {
+    sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.ptr(), i)) * factor;
+  }
+  return PyErr_Occurred() == nullptr;  // symbolic sizes are not integers
+}
+
+PyObject* permute_plain_torch(const Torch& torch, PyObject* x, PyObject* perm, int num_threads) {
+  static PyObject* const dtype = interned("dtype");
+  static PyObject* const shape = interned("shape");
+  static PyObject* const stride = interned("stride");
+  static PyObject* const new_empty = interned("new_empty");
+  if (!is_plain_tensor(torch, x)) return decline(Declined::not_plain);
+  const auto x_dtype = py::reinterpret_steal<py::object>(PyObject_GetAttr(x, dtype));
+  PyObject* const size = x_dtype ? PyDict_GetItem(torch.elem_bytes, x_dtype.ptr()) : nullptr;
+  const auto x_shape = py::reinterpret_steal<py::object>(PyObject_GetAttr(x, shape));
+  if (size == nullptr || !x_shape || PyTuple_GET_SIZE(x_shape.ptr()) > hptp::kMaxDims) {
+    return decline(Declined::not_plain);
+  }
+  const int64_t elem_bytes = PyLong_AsLongLong(size);
+  PlainCall call;
+  call.ndim = static_cast<int>(PyTuple_GET_SIZE(x_shape.ptr()));
+  uintptr_t src = 0;
+  uintptr_t dst = 0;
+  if (!read_sizes(x_shape, call.ndim, 1, call.shape) ||
+      !read_sizes(method(x, stride), call.ndim, elem_bytes, call.strides_bytes) ||
+      !call.make(elem_bytes, perm) || !address_of(x, &src)) {
+    return decline(Declined::not_plain);
+  }
+
+  py::tuple out_shape(call.ndim);
+  for (int i = 0; i < call.ndim; ++i) {
+    out_shape[i] = py::handle(PyTuple_GET_ITEM(x_shape.ptr(), call.axes[i]));
+  }
+  auto out = py::reinterpret_steal<py::object>(
+      PyObject_CallMethodObjArgs(x, new_empty, out_shape.ptr(), nullptr));
+  if (!out) return decline(Declined::error);
+  // A mode that intercepts creation (fake tensors) gives another type.
+  if (Py_TYPE(out.ptr()) != Py_TYPE(x) || !address_of(out.ptr(), &dst)) {
+    return decline(Declined::not_plain);
+  }
+  if (run(call.problem, reinterpret_cast<const void*>(src), reinterpret_cast<void*>(dst),
+          num_threads) != hptp::Status::ok) {
+    return PyErr_NoMemory();
+  }
+  return out.release().ptr();
+}
+
+// Permutes a plain array; NotImplemented asks for the general path, which also words the errors.
+PyObject* permute_any_plain(PyObject* x, PyObject* perm, int num_threads) {
+  const py::detail::npy_api* numpy = numpy_api();
+  if (numpy != nullptr && Py_TYPE(x) == numpy->PyArray_Type_) {
+    return permute_plain_numpy(*numpy, x, perm, num_threads);
+  }
+  const Torch* torch = Torch::get();
+  if (torch != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(x)) == torch->tensor_type) {
+    return permute_plain_torch(*torch, x, perm, num_threads);
+  }
+  return decline(Declined::not_plain);
+}
+
+// permute_plain(x, perm, num_threads=0), called without an argument parser.
+PyObject* permute_plain(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
   if (num_args != 2 && num_args != 3) {
-    return PyErr_Format(PyExc_TypeError, "permute_numpy takes 2 or 3 arguments, not %zd", num_args);
+    return PyErr_Format(PyExc_TypeError, "permute_plain takes 2 or 3 arguments, not %zd", num_args);
   }
   int num_threads = 0;
   if (num_args == 3) {
@@ -448,16 +592,16 @@ PyObject* permute_numpy(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
     num_threads = static_cast<int>(std::clamp(requested, 0L, long{hptp::kMaxThreads}));
   }
   try {
-    return permute_plain(args[0], args[1], num_threads);
+    return permute_any_plain(args[0], args[1], num_threads);
   } catch (py::error_already_set& error) {
     error.restore();
     return nullptr;
   }
 }
 
-PyMethodDef permute_numpy_method{
-    "permute_numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(permute_numpy)),
-    METH_FASTCALL, "permute_numpy(x, perm, num_threads=0, /)\n--\n\n"};
+PyMethodDef permute_plain_method{
+    "permute_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(permute_plain)),
+    METH_FASTCALL, "permute_plain(x, perm, num_threads=0, /)\n--\n\n"};
 
 }  // namespace
 
@@ -484,8 +628,8 @@ PYBIND11_MODULE(_core, m) {
         py::arg("scale") = py::none(), py::arg("shift") = py::none(), py::arg("axis") = -1);
   m.def("overlaps", &overlaps, py::arg("ptr_a"), py::arg("shape_a"), py::arg("strides_bytes_a"),
         py::arg("ptr_b"), py::arg("shape_b"), py::arg("strides_bytes_b"), py::arg("elem_bytes"));
-  m.add_object("permute_numpy", py::reinterpret_steal<py::object>(PyCFunction_NewEx(
-                                    &permute_numpy_method, nullptr, m.attr("__name__").ptr())));
+  m.add_object("permute_plain", py::reinterpret_steal<py::object>(PyCFunction_NewEx(
+                                    &permute_plain_method, nullptr, m.attr("__name__").ptr())));
   m.def("auto_threads", &hptp::auto_threads, py::arg("nbytes"));
   m.def("usable_cpus", &hptp::usable_cpus);
   m.def("isa", &hptp::isa_name);
