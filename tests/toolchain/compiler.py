@@ -75,7 +75,8 @@ def require() -> None:
         pytest.skip("mlir-aie is not importable (no module aie.iron)", allow_module_level=True)
     for name in ("aie-opt", "aie-translate"):
         if not _tool(name).is_file():
-            pytest.skip(f"mlir-aie is importable, but {_tool(name)} is missing", True)
+            reason = f"mlir-aie is importable, but there is no {_tool(name)}"
+            pytest.skip(reason, allow_module_level=True)
 
 
 def lower(module: str) -> Lowered:
