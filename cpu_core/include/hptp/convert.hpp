@@ -1,21 +1,25 @@
 // Permute and convert in one pass over memory.
 //
-// The array is cut into slabs: boxes that are long both along the source's innermost axes and along
-// the destination's, small enough for the second cache. A slab is converted in the source's order
-// into a buffer, and permuted from there, as an ordinary problem, to its place. So any permutation
-// meets any pair of types, both at full speed, and nothing is read or written twice in memory.
+// The array is cut into slabs that fit the second cache (slabs.hpp). Each is permuted as an
+// ordinary problem and converted in runs, with a buffer between the two steps: narrow numbers are
+// permuted first and widened on their way out, wide ones are narrowed on their way in. So any
+// permutation meets any pair of types, at the speed of both, and memory is read once and written
+// once.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 
 #include "convert_kernels.hpp"
-#include "plan_cache.hpp"
+#include "execute.hpp"
+#include "plan.hpp"
 #include "pool.hpp"
 #include "problem.hpp"
+#include "slabs.hpp"
 #include "status.hpp"
 
 namespace hptp {
@@ -33,88 +37,23 @@ struct Affine {
 namespace detail {
 
 #ifdef HPTP_TINY_BLOCKS
-constexpr int64_t kSlabElems = 24;
-constexpr int64_t kRunBytes = 16;
 constexpr int64_t kChunkElems = 4;
 #else
-constexpr int64_t kSlabElems = 32 << 10;
-constexpr int64_t kRunBytes = 1 << 10;    // long enough for both sides to read and write in bursts
-constexpr int64_t kChunkElems = 1 << 10;  // floats between two steps, in the first cache
+constexpr int64_t kChunkElems = 1 << 10;  // between two steps, in the first cache
 #endif
+constexpr int64_t kLongRunElems = 64;  // worth a coefficient of its own
+constexpr int64_t kMaxNumberBytes = 8;
 
-struct ConvertAxis : Axis {
-  bool has_coefficients;  // scale and shift vary along it
+// The buffers of one thread.
+struct ConvertBuffers {
+  alignas(64) char slab[kSlabElems * kMaxNumberBytes];
+  alignas(64) char line[kChunkElems * kMaxNumberBytes];  // converted, to be written past the cache
+  alignas(64) float chunk[kChunkElems];
+  float scales[kSlabElems];
+  float shifts[kSlabElems];
 };
 
-inline bool are_neighbours(const ConvertAxis& outer, const ConvertAxis& inner) {
-  return !outer.has_coefficients && !inner.has_coefficients &&
-         are_neighbours(static_cast<const Axis&>(outer), static_cast<const Axis&>(inner));
-}
-
-// The canonical problem of a conversion: elements differ in size, so none is folded.
-struct ConvertProblem {
-  int64_t elem_bytes;  // of the destination
-  int ndim;
-  ConvertAxis axes[kMaxDims];
-};
-
-struct Slab {
-  int64_t begin[kMaxDims];
-  int64_t size[kMaxDims];
-};
-
-// How to cut a problem: `step` indices of each axis at a time.
-struct Slabs {
-  int src_order[kMaxDims];  // the axes as they lie in the source, outermost first
-  int64_t step[kMaxDims];
-  int64_t count;
-};
-
-// Grows the steps of axes, innermost first, until a run of want_elems is reached. Axes are cut into
-// equal parts.
-inline void grow_steps(const ConvertProblem& problem, const int* order, int64_t want_elems,
-                       int64_t* slab_elems, int64_t* step) {
-  int64_t run = 1;
-  for (int i = problem.ndim - 1; i >= 0 && run < want_elems; --i) {
-    const int axis = order[i];
-    const int64_t size = problem.axes[axis].size;
-    const int64_t others = *slab_elems / step[axis];
-    const int64_t most = std::min((want_elems - 1) / run + 1, kSlabElems / others);
-    if (most > step[axis]) {
-      const int64_t parts = (size - 1) / std::min(most, size) + 1;
-      step[axis] = (size - 1) / parts + 1;
-      *slab_elems = others * step[axis];
-    }
-    if (step[axis] < size) return;
-    run *= size;
-  }
-}
-
-inline Slabs cut_slabs(const ConvertProblem& problem) {
-  Slabs slabs;
-  int dst_order[kMaxDims];
-  for (int i = 0; i < problem.ndim; ++i) {
-    dst_order[i] = slabs.src_order[i] = i;
-    slabs.step[i] = 1;
-  }
-  std::stable_sort(slabs.src_order, slabs.src_order + problem.ndim, [&](int a, int b) {
-    return magnitude(problem.axes[a].src_stride_bytes) >
-           magnitude(problem.axes[b].src_stride_bytes);
-  });
-  int64_t elems = 1;
-  const int64_t run = kRunBytes / problem.elem_bytes;
-  for (int64_t want : {run, kSlabElems}) {
-    grow_steps(problem, dst_order, want, &elems, slabs.step);
-    grow_steps(problem, slabs.src_order, want, &elems, slabs.step);
-  }
-  slabs.count = 1;
-  for (int i = 0; i < problem.ndim; ++i) {
-    slabs.count *= (problem.axes[i].size - 1) / slabs.step[i] + 1;
-  }
-  return slabs;
-}
-
-// Moves a slab's elements one by one; what a plan would do, without needing memory for one.
+// Moves elements one by one: what a plan would do, without needing memory for one.
 inline void move_elements(const Problem& problem, int axis, const char* src, char* dst) {
   if (axis == problem.ndim) {
     std::memcpy(dst, src, static_cast<size_t>(problem.elem_bytes));
@@ -127,124 +66,106 @@ inline void move_elements(const Problem& problem, int axis, const char* src, cha
   }
 }
 
-// The buffers of one thread.
-struct ConvertBuffers {
-  alignas(64) char slab[kSlabElems * 8];
-  float scales[kSlabElems];
-  float shifts[kSlabElems];
-  float chunk[kChunkElems];
+// A box of numbers to be converted: axes outermost first, strides on both sides.
+struct ConvertBox {
+  int ndim;
+  ConvertAxis axes[kMaxDims];
+  int64_t begin[kMaxDims];  // of the box within its axis
 };
 
-// One thread's work: converts and places slabs.
-class SlabConverter {
+// Converts boxes for one thread, run by run.
+class BoxConverter {
  public:
-  SlabConverter(const ConvertProblem& problem, const Slabs& slabs, const Conversion& conversion,
-                const Affine& affine, ConvertBuffers* buffers)
-      : problem_(problem),
-        slabs_(slabs),
-        affine_(affine),
-        buffers_(*buffers),
-        conversion_(conversion) {}
+  BoxConverter(const Conversion& conversion, const Affine& affine, CopyKernel stream,
+               ConvertBuffers* buffers)
+      : conversion_(conversion), affine_(affine), stream_(stream), buffers_(*buffers) {}
 
-  void run(int64_t index, const char* src, char* dst) {
-    slab_ = slab_at(index);
-    for (int i = 0; i < problem_.ndim; ++i) {
-      src += slab_.begin[i] * problem_.axes[i].src_stride_bytes;
-      dst += slab_.begin[i] * problem_.axes[i].dst_stride_bytes;
-    }
+  void run(const ConvertBox& box, const char* src, char* dst) {
+    box_ = &box;
     choose_run();
-    char* end = buffers_.slab;
-    convert_axes(0, src, &end);
-    place(dst);
+    convert_axes(0, src, dst);
   }
 
  private:
-  const ConvertAxis& src_axis(int level) const { return problem_.axes[slabs_.src_order[level]]; }
-  int64_t src_size(int level) const { return slab_.size[slabs_.src_order[level]]; }
-
-  Slab slab_at(int64_t index) const {
-    Slab slab;
-    for (int i = problem_.ndim - 1; i >= 0; --i) {
-      const int64_t size = problem_.axes[i].size;
-      const int64_t steps = (size - 1) / slabs_.step[i] + 1;
-      slab.begin[i] = index % steps * slabs_.step[i];
-      slab.size[i] = std::min(slabs_.step[i], size - slab.begin[i]);
-      index /= steps;
-    }
-    return slab;
-  }
-
-  // The innermost source axes that form one evenly spaced run. Coefficients that change within it
-  // are laid out to match; where they change rarely, the run ends before and each has its own.
+  // The innermost axes that form one evenly spaced run. Coefficients that change within it are laid
+  // out to match; where they change rarely, the run ends before and each has its own.
   void choose_run() {
-    constexpr int64_t kLongRun = 64;
-    run_level_ = problem_.ndim;
+    run_level_ = box_->ndim;
     run_elems_ = 1;
-    run_stride_bytes_ = conversion_.from_bytes;
+    src_step_bytes_ = conversion_.from_bytes;
+    dst_step_bytes_ = conversion_.to_bytes;
     pattern_elems_ = 0;
     while (run_level_ > 0) {
-      const ConvertAxis& axis = src_axis(run_level_ - 1);
-      const int64_t size = src_size(run_level_ - 1);
-      if (run_elems_ == 1) run_stride_bytes_ = axis.src_stride_bytes;
-      if (size > 1 && axis.src_stride_bytes != run_stride_bytes_ * run_elems_) break;
-      if (axis.has_coefficients && run_elems_ >= kLongRun) break;
+      const ConvertAxis& axis = box_->axes[run_level_ - 1];
+      if (run_elems_ == 1) {
+        src_step_bytes_ = axis.src_stride_bytes;
+        dst_step_bytes_ = axis.dst_stride_bytes;
+      }
+      const bool continues = axis.src_stride_bytes == src_step_bytes_ * run_elems_ &&
+                             axis.dst_stride_bytes == dst_step_bytes_ * run_elems_;
+      if (axis.size > 1 && !continues) break;
+      if (axis.has_coefficients && run_elems_ >= kLongRunElems) break;
       --run_level_;
-      if (axis.has_coefficients) lay_out_coefficients(slabs_.src_order[run_level_]);
-      run_elems_ *= src_size(run_level_);
+      if (axis.has_coefficients) lay_out_coefficients(axis.size, box_->begin[run_level_]);
+      run_elems_ *= axis.size;
     }
   }
 
-  // Writes the coefficients of a run that has run_elems_ elements per index of `axis`; repeated as
+  // Writes the coefficients of a run with run_elems_ elements per index of an axis; repeated as
   // often as fits, so that long stretches of the run can be processed at a time.
-  void lay_out_coefficients(int axis) {
-    const int64_t period = run_elems_ * slab_.size[axis];
-    const int64_t repeats = std::max<int64_t>(std::min(kSlabElems, kChunkElems) / period, 1);
-    pattern_elems_ = 0;
+  void lay_out_coefficients(int64_t size, int64_t begin) {
+    const int64_t repeats = std::max<int64_t>(kChunkElems / (run_elems_ * size), 1);
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
-      for (int64_t i = 0; i < slab_.size[axis]; ++i) {
+      for (int64_t i = begin; i < begin + size; ++i) {
         for (int64_t j = 0; j < run_elems_; ++j, ++pattern_elems_) {
-          const int64_t index = slab_.begin[axis] + i;
-          if (affine_.scale != nullptr) buffers_.scales[pattern_elems_] = affine_.scale[index];
-          if (affine_.shift != nullptr) buffers_.shifts[pattern_elems_] = affine_.shift[index];
+          if (affine_.scale != nullptr) buffers_.scales[pattern_elems_] = affine_.scale[i];
+          if (affine_.shift != nullptr) buffers_.shifts[pattern_elems_] = affine_.shift[i];
         }
       }
     }
   }
 
-  // Converts all runs of the slab, in source order, appending to *end.
-  void convert_axes(int level, const char* src, char** end) {
+  void convert_axes(int level, const char* src, char* dst) {
     if (level == run_level_) {
-      convert_one_run(src, *end);
-      *end += run_elems_ * problem_.elem_bytes;
+      convert_one_run(src, dst);
       return;
     }
-    const ConvertAxis& axis = src_axis(level);
-    const int64_t begin = slab_.begin[slabs_.src_order[level]];
-    for (int64_t i = 0; i < src_size(level); ++i) {
-      if (axis.has_coefficients) coefficient_ = begin + i;
-      convert_axes(level + 1, src + i * axis.src_stride_bytes, end);
+    const ConvertAxis& axis = box_->axes[level];
+    for (int64_t i = 0; i < axis.size; ++i) {
+      if (axis.has_coefficients) coefficient_ = box_->begin[level] + i;
+      convert_axes(level + 1, src + i * axis.src_stride_bytes, dst + i * axis.dst_stride_bytes);
     }
   }
 
+  // In chunks, none of which crosses the end of a pattern of coefficients.
   void convert_one_run(const char* src, char* dst) {
-    if (affine_.is_identity()) {
-      conversion_.convert(src, run_stride_bytes_, dst, run_elems_);
-      return;
-    }
+    const bool streams = stream_ != nullptr && dst_step_bytes_ == conversion_.to_bytes &&
+                         run_elems_ * conversion_.to_bytes >= kBurstBytes;
     const int64_t pattern = pattern_elems_ != 0 ? pattern_elems_ : run_elems_;
     for (int64_t start = 0; start < run_elems_; start += pattern) {
       const int64_t end = std::min(start + pattern, run_elems_);
       for (int64_t i = start; i < end; i += kChunkElems) {
-        convert_chunk(src + i * run_stride_bytes_, dst + i * problem_.elem_bytes,
-                      std::min(kChunkElems, end - i), i - start);
+        const int64_t count = std::min(kChunkElems, end - i);
+        char* to = dst + i * dst_step_bytes_;
+        convert_chunk(src + i * src_step_bytes_, streams ? buffers_.line : to, count, i - start);
+        if (streams) write_past_cache(to, count * conversion_.to_bytes);
       }
     }
   }
 
+  void write_past_cache(char* to, int64_t bytes) const {
+    stream_(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(buffers_.line), bytes);
+  }
+
   void convert_chunk(const char* src, char* dst, int64_t count, int64_t pattern_offset) {
+    if (affine_.is_identity()) {
+      conversion_.convert(src, src_step_bytes_, dst, dst_step_bytes_, count);
+      return;
+    }
     float* values = buffers_.chunk;
     const bool one = pattern_elems_ == 0;
-    conversion_.to_float(src, run_stride_bytes_, reinterpret_cast<char*>(values), count);
+    conversion_.to_float(src, src_step_bytes_, reinterpret_cast<char*>(values), sizeof(float),
+                         count);
     if (affine_.scale != nullptr) {
       multiply_run(values, one ? affine_.scale + coefficient_ : buffers_.scales + pattern_offset,
                    one, count);
@@ -253,53 +174,123 @@ class SlabConverter {
       add_run(values, one ? affine_.shift + coefficient_ : buffers_.shifts + pattern_offset, one,
               count);
     }
-    conversion_.from_float(values, dst, count);
+    conversion_.from_float(values, dst, dst_step_bytes_, count);
   }
 
-  // The converted slab, packed in source order, goes to its place.
-  void place(char* dst) const {
-    Problem problem;
-    problem.elem_bytes = problem_.elem_bytes;
-    problem.ndim = problem_.ndim;
-    int64_t packed_bytes = problem_.elem_bytes;
-    for (int level = problem_.ndim - 1; level >= 0; --level) {
-      const int axis = slabs_.src_order[level];
-      problem.axes[axis] = {slab_.size[axis], packed_bytes, problem_.axes[axis].dst_stride_bytes};
-      packed_bytes *= slab_.size[axis];
+  const Conversion& conversion_;
+  const Affine& affine_;
+  const CopyKernel stream_;  // null: results are to stay in the cache
+  ConvertBuffers& buffers_;
+
+  const ConvertBox* box_ = nullptr;
+  int run_level_ = 0;  // this axis and those inside it are one run
+  int64_t run_elems_ = 0;
+  int64_t src_step_bytes_ = 0;
+  int64_t dst_step_bytes_ = 0;
+  int64_t pattern_elems_ = 0;  // 0: one coefficient serves a whole run
+  int64_t coefficient_ = 0;
+};
+
+// One thread's work: its slabs, each permuted and converted.
+class SlabConverter {
+ public:
+  SlabConverter(const ConvertProblem& problem, const Slabs& slabs, const Conversion& conversion,
+                const Affine& affine, bool stream, ConvertBuffers* buffers)
+      : problem_(problem),
+        slabs_(slabs),
+        widens_(conversion.from_bytes < conversion.to_bytes),
+        moved_bytes_(std::min(conversion.from_bytes, conversion.to_bytes)),
+        stream_(stream),
+        buffer_(buffers->slab),
+        converter_(conversion, affine,
+                   stream && widens_ ? kernel_set(active_isa()).stream : nullptr, buffers) {}
+
+  void run(int64_t index, const char* src, char* dst) {
+    const Slab slab = slab_at(problem_, slabs_, index);
+    for (int i = 0; i < problem_.ndim; ++i) {
+      src += slab.begin[i] * problem_.axes[i].src_stride_bytes;
+      dst += slab.begin[i] * problem_.axes[i].dst_stride_bytes;
     }
-    canonicalize(&problem);
-    if (execute_cached(problem, buffers_.slab, dst, 1) != Status::ok) {
-      move_elements(problem, 0, buffers_.slab, dst);
+    // The buffer holds the slab packed, in the order of the side that is converted.
+    const int* order = widens_ ? slabs_.dst_order : slabs_.src_order;
+    ConvertBox box;
+    Problem move;
+    box.ndim = move.ndim = problem_.ndim;
+    move.elem_bytes = moved_bytes_;
+    int64_t packed_bytes = moved_bytes_;
+    for (int level = problem_.ndim - 1; level >= 0; --level) {
+      const int i = order[level];
+      const ConvertAxis& axis = problem_.axes[i];
+      move.axes[i] = {slab.size[i], axis.src_stride_bytes, axis.dst_stride_bytes};
+      box.axes[level] = {move.axes[i], axis.has_coefficients};
+      box.begin[level] = slab.begin[i];
+      (widens_ ? move.axes[i].dst_stride_bytes : move.axes[i].src_stride_bytes) = packed_bytes;
+      (widens_ ? box.axes[level].src_stride_bytes : box.axes[level].dst_stride_bytes) =
+          packed_bytes;
+      packed_bytes *= slab.size[i];
+    }
+    if (widens_) {
+      permute_slab(&move, src, buffer_);
+      converter_.run(box, buffer_, dst);
+    } else {
+      converter_.run(box, src, buffer_);
+      permute_slab(&move, buffer_, dst);
     }
   }
+
+ private:
+  void permute_slab(Problem* problem, const char* src, char* dst) {
+    canonicalize(problem);
+    const Plan* plan = plan_for(*problem);
+    if (plan == nullptr || execute(*plan, src, dst) != Status::ok) {
+      move_elements(*problem, 0, src, dst);
+    }
+  }
+
+  // Slabs are of few shapes: a whole one, and what is left at the end of an axis. Null when there
+  // is no memory for a plan.
+  const Plan* plan_for(const Problem& problem) {
+    for (const Plan& plan : plans_) {
+      if (plan.problem == problem) return &plan;
+    }
+    Plan& oldest = plans_[oldest_];
+    oldest_ = (oldest_ + 1) % kNumPlans;
+    try {
+      oldest = make_plan(problem, 1);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    oldest.stream = stream_ && !widens_;  // the array's size decides, not the slab's
+    return &oldest;
+  }
+
+  static constexpr int kNumPlans = 4;
 
   const ConvertProblem& problem_;
   const Slabs& slabs_;
-  const Affine& affine_;
-  ConvertBuffers& buffers_;
-  const Conversion& conversion_;
-
-  Slab slab_;
-  int run_level_;
-  int64_t run_elems_;
-  int64_t run_stride_bytes_;
-  int64_t pattern_elems_;  // 0: one coefficient serves a whole run
-  int64_t coefficient_ = 0;
+  const bool widens_;
+  const int64_t moved_bytes_;  // the smaller of the two types is the one that is permuted
+  const bool stream_;          // results go past the cache
+  char* const buffer_;
+  BoxConverter converter_;
+  Plan plans_[kNumPlans] = {};
+  int oldest_ = 0;
 };
 
 inline Status convert_slabs(const ConvertProblem& problem, const void* src, void* dst,
                             const Conversion& conversion, const Affine& affine, int num_threads) {
   const Slabs slabs = cut_slabs(problem);
-  uint64_t bytes = static_cast<uint64_t>(problem.elem_bytes);
-  for (int i = 0; i < problem.ndim; ++i) bytes *= static_cast<uint64_t>(problem.axes[i].size);
-  const int threads =
-      static_cast<int>(std::min<int64_t>(resolve_threads(num_threads, bytes), slabs.count));
+  int64_t bytes = problem.elem_bytes;
+  for (int i = 0; i < problem.ndim; ++i) bytes *= problem.axes[i].size;
+  const int threads = static_cast<int>(
+      std::min<int64_t>(resolve_threads(num_threads, static_cast<uint64_t>(bytes)), slabs.count));
   const std::unique_ptr<ConvertBuffers[]> buffers(new (std::nothrow)
                                                       ConvertBuffers[static_cast<size_t>(threads)]);
   if (buffers == nullptr) return Status::out_of_memory;
   std::atomic<int> next_buffer{0};
   parallel_for(slabs.count, threads, [&](int64_t first, int64_t last) {
-    SlabConverter converter(problem, slabs, conversion, affine, &buffers[next_buffer++]);
+    SlabConverter converter(problem, slabs, conversion, affine, bytes >= min_stream_bytes(),
+                            &buffers[static_cast<size_t>(next_buffer++)]);
     for (int64_t i = first; i < last; ++i) {
       converter.run(i, static_cast<const char*>(src), static_cast<char*>(dst));
     }
@@ -309,8 +300,8 @@ inline Status convert_slabs(const ConvertProblem& problem, const void* src, void
 
 }  // namespace detail
 
-// Permutes and converts strided arrays; shape, perm and strides as for permute_strided(). Returns
-// unsupported when scale or shift is given for a source of 64-bit numbers.
+// Permutes and converts strided arrays; shape, perm and strides as for permute_strided(), the types
+// as conversion<From, To>. Returns unsupported when a source of 64-bit numbers is to be scaled.
 [[nodiscard]] inline Status permute_convert_strided(
     const void* src, void* dst, const Conversion& conversion, int ndim, const int64_t* shape,
     const int64_t* perm, const int64_t* src_strides_bytes, const int64_t* dst_strides_bytes,
@@ -343,13 +334,13 @@ inline Status convert_slabs(const ConvertProblem& problem, const void* src, void
   return detail::convert_slabs(problem, src, dst, conversion, affine, num_threads);
 }
 
-// Permutes the C-contiguous array src of `shape`, converting every number as convert<TD>() does.
-template <typename TS, typename TD>
-[[nodiscard]] Status permute_convert(const TS* src, TD* dst, int ndim, const int64_t* shape,
+// Permutes the C-contiguous array src of `shape`, converting every number as convert<To>() does.
+template <typename From, typename To>
+[[nodiscard]] Status permute_convert(const From* src, To* dst, int ndim, const int64_t* shape,
                                      const int64_t* perm, int num_threads = 0,
                                      const Affine& affine = {}) noexcept {
-  return permute_convert_strided(src, dst, conversion<TS, TD>, ndim, shape, perm, nullptr, nullptr,
-                                 num_threads, affine);
+  return permute_convert_strided(src, dst, conversion<From, To>, ndim, shape, perm, nullptr,
+                                 nullptr, num_threads, affine);
 }
 
 }  // namespace hptp

@@ -10,52 +10,65 @@ namespace hptp {
 
 namespace detail {
 
-// count numbers, src_stride_bytes apart → count packed ones. Neither side need be aligned.
-using ConvertRun = void (*)(const char* src, int64_t src_stride_bytes, char* dst, int64_t count);
+// count numbers, src_stride_bytes apart → as many, dst_stride_bytes apart. Neither side need be
+// aligned.
+using ConvertRun = void (*)(const char* src, int64_t src_stride_bytes, char* dst,
+                            int64_t dst_stride_bytes, int64_t count);
 
-// count floats → packed numbers, integers to the nearest.
-using RoundRun = void (*)(const float* src, char* dst, int64_t count);
+// count floats → numbers, integers to the nearest.
+using RoundRun = void (*)(const float* src, char* dst, int64_t dst_stride_bytes, int64_t count);
 
-template <typename From, typename To>
-void convert_one(const char* src, char* dst) {
-  From value;
-  std::memcpy(&value, src, sizeof value);
-  const To converted = convert<To>(value);
-  std::memcpy(dst, &converted, sizeof converted);
+template <typename T>
+T load(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <typename T>
+void store(char* to, T value) {
+  std::memcpy(to, &value, sizeof value);
 }
 
 template <typename From, typename To>
-void convert_run(const char* src, int64_t src_stride_bytes, char* dst, int64_t count) {
+void convert_run(const char* src, int64_t src_stride_bytes, char* dst, int64_t dst_stride_bytes,
+                 int64_t count) {
   constexpr int64_t kFrom = sizeof(From);
   constexpr int64_t kTo = sizeof(To);
-  if (src_stride_bytes == kFrom) {  // a loop of its own, because this one is vectorised
-    for (int64_t i = 0; i < count; ++i) convert_one<From, To>(src + i * kFrom, dst + i * kTo);
-  } else {
+  if (src_stride_bytes == kFrom && dst_stride_bytes == kTo) {  // apart, because it is vectorised
     for (int64_t i = 0; i < count; ++i) {
-      convert_one<From, To>(src + i * src_stride_bytes, dst + i * kTo);
+      store(dst + i * kTo, convert<To>(load<From>(src + i * kFrom)));
     }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    store(dst + i * dst_stride_bytes, convert<To>(load<From>(src + i * src_stride_bytes)));
   }
 }
 
 template <typename To>
-void round_run(const float* src, char* dst, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    const To rounded = round_to<To>(src[i]);
-    std::memcpy(dst + i * static_cast<int64_t>(sizeof(To)), &rounded, sizeof rounded);
+void round_run(const float* src, char* dst, int64_t dst_stride_bytes, int64_t count) {
+  constexpr int64_t kTo = sizeof(To);
+  if (dst_stride_bytes == kTo) {
+    for (int64_t i = 0; i < count; ++i) store(dst + i * kTo, round_to<To>(src[i]));
+    return;
   }
+  for (int64_t i = 0; i < count; ++i) store(dst + i * dst_stride_bytes, round_to<To>(src[i]));
 }
 
 // Multiplication and addition go through memory between them: no compiler may contract them.
 inline void multiply_run(float* values, const float* factors, bool one_factor, int64_t count) {
   if (one_factor) {
-    for (int64_t i = 0; i < count; ++i) values[i] *= *factors;
+    const float factor = *factors;
+    for (int64_t i = 0; i < count; ++i) values[i] *= factor;
   } else {
     for (int64_t i = 0; i < count; ++i) values[i] *= factors[i];
   }
 }
 inline void add_run(float* values, const float* terms, bool one_term, int64_t count) {
   if (one_term) {
-    for (int64_t i = 0; i < count; ++i) values[i] += *terms;
+    const float term = *terms;
+    for (int64_t i = 0; i < count; ++i) values[i] += term;
   } else {
     for (int64_t i = 0; i < count; ++i) values[i] += terms[i];
   }
