@@ -3,10 +3,13 @@
 #
 #   make run     M=64 N=32 m=16 n=16 s=4 make run: transpose one matrix with the NPU design
 #   make xclbin  compile the same design for an NPU (takes mlir-aie, Peano and XRT)
-#   make test    everything
+#   make bench   every row of the table against the peers installed (BENCH=--quick for a first look)
+#   make test    everything; make sanitize and make fuzz distrust the C++ core further
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
+CMAKE := $(VENV)/bin/cmake
+FUZZ_SECONDS ?= 60
 CORE := $(shell find cpu_core -type f \( -name '*.hpp' -o -name '*.h' -o -name '*.cpp' -o -name '*.txt' -o -name '*.in' \) -not -path '*/tests/*' -not -path '*/bench/*')
 
 .PHONY: run test bench lint sanitize fuzz xclbin clean
@@ -25,6 +28,20 @@ xclbin: $(VENV)/.run
 test: $(VENV)/.test
 	$(PY) -m pytest -q
 	$(MAKE) --no-print-directory lint
+
+bench: $(VENV)/.run
+	$(PY) -m hptp.bench --cases tests/data/cases.json $(BENCH)
+
+# CTEST narrows it: make sanitize CTEST='-R trust'.
+sanitize: $(VENV)/.test
+	cd cpu_core && for preset in asan tsan; do \
+	  $(abspath $(CMAKE)) --preset $$preset && $(abspath $(CMAKE)) --build --preset $$preset -j 2 && \
+	  $(abspath $(VENV))/bin/ctest --preset $$preset $(CTEST) || exit 1; \
+	done
+
+fuzz: $(VENV)/.test
+	cd cpu_core && $(abspath $(CMAKE)) --preset fuzz && $(abspath $(CMAKE)) --build --preset fuzz
+	build/core-fuzz/fuzz/fuzz_c_api -max_total_time=$(FUZZ_SECONDS)
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .
