@@ -20,7 +20,7 @@ def random_array(shape: Sequence[int], dtype: np.dtype | str, seed: int = 0) -> 
 
 
 def permuted(x: np.ndarray, perm: Sequence[int]) -> np.ndarray:
-    """What `hp.permute(x, perm)` must return, padding in structures, which NumPy skips, included."""
+    """What `hp.permute(x, perm)` must return, with the padding of structures, which NumPy skips."""
     opaque = x.view(f"V{x.itemsize}") if x.dtype.names else x
     return np.transpose(opaque, perm).copy(order="C").view(x.dtype)
 
