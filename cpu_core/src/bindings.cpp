@@ -209,6 +209,11 @@ void bind_plan(py::module_& m) {
                              [](const hptp::Plan& plan) { return std::string(plan.kernel); })
       .def_property_readonly("isa", [](const hptp::Plan& plan) { return std::string(plan.isa); })
       .def_readonly("num_threads", &hptp::Plan::num_threads)
+      .def_property_readonly("tile",
+                             [](const hptp::Plan& plan) -> py::object {
+                               if (plan.method != hptp::Method::tiles) return py::none();
+                               return py::make_tuple(plan.rows.elems, plan.columns.elems);
+                             })
       .def("describe", &hptp::describe)
       .def("execute", &execute_plan, py::arg("src_ptr"), py::arg("dst_ptr"))
       .def("__repr__",

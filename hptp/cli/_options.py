@@ -41,6 +41,11 @@ def dtype(text: str) -> str:
     return DTYPES[text]
 
 
+def elem_bytes(full_name: str) -> int:
+    """The size of an element of a type, by its full name, which ends in its number of bits."""
+    return int(full_name.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
+
+
 def add_perm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--perm",
