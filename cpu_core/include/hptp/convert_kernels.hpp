@@ -56,8 +56,16 @@ void round_run(const float* src, char* dst, int64_t dst_stride_bytes, int64_t co
   for (int64_t i = 0; i < count; ++i) store(dst + i * dst_stride_bytes, round_to<To>(src[i]));
 }
 
-// Multiplication and addition go through memory between them: no compiler may contract them.
-inline void multiply_run(float* values, const float* factors, bool one_factor, int64_t count) {
+// Separate functions, never inlined, so that each result is rounded to a float in memory: no
+// compiler can contract the two into one operation, or keep more precision between them.
+#if defined(_MSC_VER)
+#define HPTP_NOINLINE __declspec(noinline)
+#else
+#define HPTP_NOINLINE __attribute__((noinline))
+#endif
+
+HPTP_NOINLINE inline void multiply_run(float* values, const float* factors, bool one_factor,
+                                       int64_t count) {
   if (one_factor) {
     const float factor = *factors;
     for (int64_t i = 0; i < count; ++i) values[i] *= factor;
@@ -65,7 +73,7 @@ inline void multiply_run(float* values, const float* factors, bool one_factor, i
     for (int64_t i = 0; i < count; ++i) values[i] *= factors[i];
   }
 }
-inline void add_run(float* values, const float* terms, bool one_term, int64_t count) {
+HPTP_NOINLINE inline void add_run(float* values, const float* terms, bool one_term, int64_t count) {
   if (one_term) {
     const float term = *terms;
     for (int64_t i = 0; i < count; ++i) values[i] += term;
