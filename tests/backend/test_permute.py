@@ -48,6 +48,23 @@ def test_table_on_cpu(case: Case) -> None:
     assert_same_bits(hp.permute(case.source(), case.perm), permuted(case.source(), case.perm))
 
 
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.id)
+def test_table_on_sim(case: Case) -> None:
+    """Interpreted, or refused because no part of it suits an NPU, as some of the narrowest are."""
+    info = next(info for info in hp.devices() if info.name == "sim")
+    if not info.available:
+        pytest.skip(info.reason)
+    x = case.source()
+    try:
+        plan = hp.plan(x, case.perm, device="sim")
+    except hp.PlanError:
+        assert x.dtype.itemsize < 4, "elements of whole words always suit it"
+        return
+    assert plan.device == "sim"
+    assert plan.choice.device_plan.npu_bytes > 0
+    check(case, device="sim")
+
+
 @pytest.mark.parametrize("case", REPORTED, ids=lambda case: case.id)
 def test_reported_case_on_cpu(case: Case) -> None:
     check(case, device="cpu")
