@@ -342,6 +342,15 @@ void bind_copies(py::module_& m) {
         py::arg("nbytes"), py::arg("num_threads"));
 }
 
+// The sets of kernels this CPU can run; the last is the best.
+py::tuple isas() {
+  py::list names;
+  for (const hptp::Isa isa : hptp::kAllIsas) {
+    if (hptp::is_available(isa)) names.append(hptp::to_string(isa));
+  }
+  return py::tuple(names);
+}
+
 py::dict plan_cache_info() {
   const hptp::PlanCacheInfo info = hptp::plan_cache().info();
   py::dict dict;
@@ -638,6 +647,6 @@ PYBIND11_MODULE(_core, m) {
   m.def("auto_threads", &hptp::auto_threads, py::arg("nbytes"));
   m.def("usable_cpus", &hptp::usable_cpus);
   m.def("isa", &hptp::isa_name);
-  m.def("isas", [] { return py::make_tuple(hptp::isa_name()); });
+  m.def("isas", &isas);
   m.def("plan_cache_info", &plan_cache_info);
 }
