@@ -29,8 +29,9 @@ DEVICE_NAMES = ("cpu", "npu", "sim")
 # Read once: looking into the environment would cost as much as permuting a small array.
 DEFAULT_DEVICE = os.environ.get("HPTP_DEVICE") or "auto"
 
-# Dispatching, and copying into buffers and out again, cost an NPU more than this costs a CPU.
-LARGEST_FOR_CPU_BYTES = 1 << 20
+# Dispatching, and copying into buffers and out again, cost an NPU more than this costs a CPU. The
+# core's short path (kMaxPlainBytes in bindings.cpp) takes what is left to the CPU, and no more.
+LARGEST_FOR_CPU_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)

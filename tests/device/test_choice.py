@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import hptp as hp
-from hptp import calibration, dispatch
+from hptp import _core, calibration, dispatch
 from hptp.devices import npu
 from hptp.npu.cost import Rates
 from tests.device.machine import Machine
 from tests.reference import assert_same_bits, permuted, random_array
 
-X = random_array((1024, 512), "i4")
+X = random_array((1024, 1040), "i4")  # a little more than a CPU is always left
 PERM = (1, 0)
 
 
@@ -61,6 +62,12 @@ def test_small_problems_stay_on_the_cpu(machine: Machine) -> None:
     small = random_array((64, 64), "i4")
     machine.provide_for(small, PERM)
     assert hp.plan(small, PERM).device == "cpu"
+
+
+def test_the_short_path_takes_nothing_that_an_npu_might_do() -> None:
+    most = np.zeros((dispatch.LARGEST_FOR_CPU_BYTES // 8, 2), "i4")
+    assert _core.permute_plain(most, PERM).shape == most.shape[::-1]
+    assert _core.permute_plain(np.zeros((len(most) + 1, 2), "i4"), PERM) is NotImplemented
 
 
 @pytest.mark.usefixtures("slow_cpu")
