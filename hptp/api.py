@@ -57,18 +57,22 @@ def permute(
     Raises:
         PermutationError: `perm` is not a permutation of the axes of `x`.
         OutputError: `out` cannot hold the result or shares memory with `x`.
-        UnsupportedArrayError: `x` is not an array of self-contained elements in CPU memory.
+        UnsupportedArrayError: `x` is not an array of self-contained elements in CPU memory, or
+            they cannot be converted to `dtype`.
         DeviceError: the device is unknown, absent, or failed.
-        PlanError: the device cannot do this permutation, or `num_threads` is not positive.
+        PlanError: the device cannot do this, `num_threads` is not positive, or `scale`, `shift` and
+            `axis` do not fit each other or `x`.
 
     Example:
         >>> import numpy as np, hptp as hp
         >>> images = np.zeros((8, 224, 224, 3), np.uint8)  # N, H, W, C
         >>> hp.permute(images, (0, 3, 1, 2)).shape  # N, C, H, W
         (8, 3, 224, 224)
+        >>> hp.permute(images, (0, 3, 1, 2), dtype="float32", scale=1 / 255).dtype
+        dtype('float32')
     """
-    plain = out is None is dtype is scale is shift is axis
-    if plain and num_threads is None and device == "auto" == dispatch.DEFAULT_DEVICE:
+    plain = out is dtype is scale is shift is axis is num_threads is None
+    if plain and device == "auto" == dispatch.DEFAULT_DEVICE:
         # A small array takes less time than the rest of this function.
         result = _core.permute_plain(x, perm)
         if result is not NotImplemented:
@@ -76,7 +80,7 @@ def permute(
 
     source = arrays.view(x)
     order = _core.normalize_perm(perm, len(source.shape))
-    shape = tuple(source.shape[axis] for axis in order)
+    shape = tuple(source.shape[i] for i in order)
     result_dtype = source.dtype if dtype is None else source.library.dtype(dtype)
     if out is None:
         result = source.library.empty(shape, result_dtype)

@@ -13,9 +13,11 @@ examples:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -45,17 +47,17 @@ def run(args: argparse.Namespace) -> int:
     from hptp.cli._npy import permute_file
     from hptp.cli._progress import Progress
 
-    signal.signal(signal.SIGTERM, _interrupt)
     progress = Progress(shown=sys.stderr.isatty() and not args.quiet)
-    shape, dtype = permute_file(
-        args.source,
-        args.output,
-        args.perm,
-        dtype=args.dtype,
-        device=args.device,
-        num_threads=args.num_threads,
-        progress=progress,
-    )
+    with _termination_interrupts():
+        shape, dtype = permute_file(
+            args.source,
+            args.output,
+            args.perm,
+            dtype=args.dtype,
+            device=args.device,
+            num_threads=args.num_threads,
+            progress=progress,
+        )
     nbytes = args.output.stat().st_size
     summary = {
         "output": str(args.output),
@@ -75,6 +77,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Being terminated is like being interrupted: the unfinished output has to go."""
-    raise KeyboardInterrupt
+@contextlib.contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does, for the unfinished output has to go."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

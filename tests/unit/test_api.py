@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
+import sys
 
 import numpy as np
 import pytest
@@ -110,6 +112,13 @@ def test_devices_say_why() -> None:
     found = {info.name: info for info in hp.devices()}
     assert found["cpu"].available
     assert all(info.reason for info in found.values())
+
+
+@pytest.mark.parametrize("module", ["hptp", "hptp.api", "hptp.dispatch"])
+def test_examples_in_the_documentation(module: str) -> None:
+    results = doctest.testmod(sys.modules[module], optionflags=doctest.ELLIPSIS)
+    assert results.attempted > 0
+    assert results.failed == 0
 
 
 def test_signature_and_documentation() -> None:
