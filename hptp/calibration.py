@@ -49,7 +49,8 @@ class Calibration:
     def cpu_seconds(self, problem: Problem) -> float:
         """How long the CPU will take, with as many threads as pay."""
         together_bytes = problem.elem_bytes
-        if problem.shape and problem.src_strides_bytes[-1] == problem.dst_strides_bytes[-1]:
+        last_strides = {*problem.src_strides_bytes[-1:], *problem.dst_strides_bytes[-1:]}
+        if last_strides == {problem.elem_bytes}:  # whole rows move
             together_bytes *= problem.shape[-1]
         width = max(w for w in self.cpu_bytes_per_second if w <= max(together_bytes, 1))
         return CALL_SECONDS + problem.nbytes / self.cpu_bytes_per_second[width]
