@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from aie_design.frontend import FIRST_CORE_ROW, Host, HostEnd, Iron
 from aie_design.plan import WORD_BYTES, Finish, TransposePlan
 from hptp.errors import PlanError
@@ -25,7 +23,7 @@ from hptp.errors import PlanError
 KERNEL_SOURCE, KERNEL_OBJECT = "transpose.cc", "transpose.o"
 
 # uint64 would become MLIR's index type; only the width matters, so all are signed.
-_LANES = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+_LANES = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def kernel_symbol(plan: TransposePlan, kernel: str = "transpose") -> str:
@@ -136,9 +134,11 @@ def tile_type_of(plan: TransposePlan) -> Any:
 
 def array_type(shape: tuple[int, ...], lane_bytes: int) -> Any:
     """`np.ndarray[shape, np.dtype[...]]`, IRON's spelling of a buffer's type."""
+    import numpy as np  # only here: without it there are still plans, words and `hptp doctor`
+
     ndarray: Any = np.ndarray
     dtype: Any = np.dtype
-    return ndarray[shape, dtype[_LANES[lane_bytes]]]
+    return ndarray[shape, dtype[getattr(np, _LANES[lane_bytes])]]
 
 
 def _lanes(plan: TransposePlan) -> tuple[int, int]:

@@ -18,10 +18,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from math import prod
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from aie_design.plan import DEVICES, Tap
 from hptp.errors import DeviceError
@@ -73,6 +72,7 @@ def load(backend: str) -> Iron:
 class Iron:
     """One generation of IRON, given as a module or namespace that has its names.
 
+    >>> import numpy as np
     >>> iron = load("sim")
     >>> fifo = iron.fifo(np.ndarray[(16,), np.dtype[np.int32]], "in", depth=2)
     """
@@ -98,8 +98,7 @@ class Iron:
     def through_memtile(self, fifo: Any, layout: Tap, tile: Any, name: str) -> Any:
         """A fifo that carries on from `fifo`, by way of `tile`, where objects lie in `layout`."""
         if self._stream_takes_pattern:
-            size = int(np.prod(layout.sizes))
-            end = fifo.cons(from_stream=self.pattern(size, layout))
+            end = fifo.cons(from_stream=self.pattern(prod(layout.sizes), layout))
         else:
             dims = list(zip(layout.sizes, layout.strides, strict=True))
             end = fifo.cons(dims_from_stream=dims)
