@@ -104,8 +104,9 @@ def permute_convert(
     shift: Sequence[float] | None = None,
     axis: int = -1,
 ) -> None:
-    """Permute and convert in one pass: "int8" … "uint64", "float16", "bfloat16", "float32", "float64".
+    """Permute and convert numbers in one pass.
 
+    The types are "int8" … "int64", "uint8" … "uint64", "float16", "bfloat16", "float32", "float64".
     With `scale` or `shift`, value · scale + shift in float32, then to the nearest of the target;
     each has one value (axis -1) or one per index of the source's `axis`.
 
