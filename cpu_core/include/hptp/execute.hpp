@@ -55,7 +55,7 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
   const TileWalk walk(plan, first, src, dst);
   uint8_t* buffers = thread_buffers(TileEngine::buffer_bytes(plan));
   if (buffers != nullptr) {
-    TileEngine(plan, buffers).run(walk, last - first);
+    TileEngine(plan, dst, buffers).run(walk, last - first);
   } else {
     move_tiles(plan, walk, last - first);
   }

@@ -33,31 +33,40 @@ HPTP_INLINE void prefetch(const uint8_t* p) {
 #endif
 }
 
+// move(to, from) for every element, in the order of the destination. What the loop needs is in
+// variables of its own, since the compiler must assume that bytes written may be the block's.
+template <typename Move>
+HPTP_INLINE void move_block(const Block& block, Move move) {
+  const int64_t in_pitch_bytes = block.in_pitch_bytes;
+  const int64_t elem_bytes = block.elem_bytes;
+  const int64_t rows = block.rows;
+  const int64_t columns = block.columns;
+  const uint8_t* in_column = block.in;
+  uint8_t* out_column = block.out;
+  const int64_t out_pitch_bytes = block.out_pitch_bytes;
+  for (int64_t column = 0; column < columns; ++column) {
+    const uint8_t* in = in_column;
+    uint8_t* out = out_column;
+    for (int64_t row = 0; row < rows; ++row) {
+      move(out, in);
+      in += in_pitch_bytes;
+      out += elem_bytes;
+    }
+    in_column += elem_bytes;
+    out_column += out_pitch_bytes;
+  }
+}
+
 // Elements of at most kMoveBytes, moved as kMoveBytes: what a move brings too much, the next one
 // overwrites.
 template <int kMoveBytes>
 void element_block(const Block& block) {
-  for (int64_t column = 0; column < block.columns; ++column) {
-    const uint8_t* in = block.in + column * block.elem_bytes;
-    uint8_t* out = block.out + column * block.out_pitch_bytes;
-    for (int64_t row = 0; row < block.rows; ++row) {
-      std::memcpy(out, in, kMoveBytes);
-      in += block.in_pitch_bytes;
-      out += block.elem_bytes;
-    }
-  }
+  move_block(block, [](uint8_t* to, const uint8_t* from) { std::memcpy(to, from, kMoveBytes); });
 }
 
 inline void long_element_block(const Block& block) {
-  for (int64_t column = 0; column < block.columns; ++column) {
-    const uint8_t* in = block.in + column * block.elem_bytes;
-    uint8_t* out = block.out + column * block.out_pitch_bytes;
-    for (int64_t row = 0; row < block.rows; ++row) {
-      std::memcpy(out, in, static_cast<size_t>(block.elem_bytes));
-      in += block.in_pitch_bytes;
-      out += block.elem_bytes;
-    }
-  }
+  const size_t elem_bytes = static_cast<size_t>(block.elem_bytes);
+  move_block(block, [=](uint8_t* to, const uint8_t* from) { std::memcpy(to, from, elem_bytes); });
 }
 
 #if HPTP_ISA_NOW == HPTP_ISA_SCALAR
@@ -115,15 +124,22 @@ HPTP_INLINE void transpose_square(const uint8_t* in, int64_t in_pitch_bytes, uin
 // columns.
 template <int kElemBytes>
 void square_block(const Block& block) {
-  constexpr int n = 16 / kElemBytes;
-  for (int64_t column = 0; column < block.columns; column += 4 * n) {
-    for (int64_t next = 0; next < block.rows; next += n * kLanes) {
-      const int64_t row = std::min(next, std::max<int64_t>(block.rows - n * kLanes, 0));
-      const uint8_t* in = block.in + row * block.in_pitch_bytes + column * kElemBytes;
-      uint8_t* out = block.out + column * block.out_pitch_bytes + row * kElemBytes;
-      for (int i = 0; i < 4; ++i) {
-        transpose_square<kElemBytes>(in + 16 * i, block.in_pitch_bytes,
-                                     out + i * n * block.out_pitch_bytes, block.out_pitch_bytes,
+  constexpr int64_t n = 16 / kElemBytes;
+  constexpr int64_t kRows = n * kLanes;
+  const int64_t in_pitch_bytes = block.in_pitch_bytes;
+  const int64_t out_pitch_bytes = block.out_pitch_bytes;
+  const int64_t rows = block.rows;
+  const int64_t last = std::max<int64_t>(rows - kRows, 0);
+  const int64_t lines = (block.columns + 4 * n - 1) / (4 * n);
+  for (int64_t line = 0; line < lines; ++line) {
+    const uint8_t* const in_line = block.in + line * kLineBytes;
+    uint8_t* const out_line = block.out + line * 4 * n * out_pitch_bytes;
+    for (int64_t next = 0; next < rows; next += kRows) {
+      const int64_t row = std::min(next, last);
+      const uint8_t* in = in_line + row * in_pitch_bytes;
+      uint8_t* out = out_line + row * kElemBytes;
+      for (int i = 0; i < 4; ++i, in += 16, out += n * out_pitch_bytes) {
+        transpose_square<kElemBytes>(in, in_pitch_bytes, out, out_pitch_bytes,
                                      std::make_index_sequence<n>());
       }
     }

@@ -67,6 +67,7 @@ struct Plan {
   Run rows;
   Run columns;
   int64_t lead_rows;        // rows before a tile's own, which it may need to fill its first lines
+  bool whole_lines;         // not so when the destination begins with a line: then all tiles do
   int64_t columns_per_run;  // > 1: so many columns follow one another in the destination
   int64_t group_columns;    // transposed and written at a time
   bool rows_packed;         // rows follow one another in the source
@@ -90,12 +91,12 @@ inline int64_t min_stream_bytes() { return 256; }
 #else
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
-constexpr int64_t kMaxRunBytes = 16 << 10;  // of a side that has the other's share of a tile
-constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
-constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
-constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
-constexpr int64_t kFewElems = 256;          // moved in the time it takes to set up a tile
-constexpr int64_t kMinTileBytes = 768;      // smaller tiles cost more than their elements
+constexpr int64_t kMaxRunBytes = 4 << 10;  // of a side that has the other's share of a tile
+constexpr int64_t kTileBytes = 400 << 10;  // two tiles and a group are the scratch of a thread
+constexpr int64_t kGroupBytes = 12 << 10;  // of columns: they stay in the first cache
+constexpr int64_t kMinRowBytes = 192;      // shorter rows are moved as elements of tiles
+constexpr int64_t kFewElems = 256;         // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;     // smaller tiles cost more than their elements
 
 // Lines written past the cache need not be read first, which pays long before a tensor outgrows
 // the last level: a 4 MB transpose takes half the time.
@@ -168,12 +169,12 @@ inline void set_rows(Plan* plan, const Problem& problem, const Side& rows) {
   add_lead_rows(plan, problem);
   plan->rows_packed = rows.num_axes == 1 && plan->columns.part_axis < 0 &&
                       src_stride(problem.axes[rows.axes[0]]) == row_bytes &&
-                      row_bytes < 2 * kLineBytes;
+                      (row_bytes < 2 * kLineBytes || row_bytes % kLineBytes != 0);
   plan->in_pitch_bytes = plan->rows_packed ? row_bytes : padded(row_bytes);
 }
 
-// Where a tile's columns go. Those that fill whole destination rows follow one another there, and
-// when they are no whole lines, they are packed just so in the buffer and leave as one run.
+// Where a tile's columns go. Those that fill whole destination rows follow one another there; they
+// are packed just so in the buffer and leave as one run.
 inline void set_columns(Plan* plan, const Problem& problem, const Side& columns) {
   const int64_t column_bytes = plan->rows.elems * problem.elem_bytes;
   const Axis& first = problem.axes[columns.axes[0]];
@@ -181,8 +182,7 @@ inline void set_columns(Plan* plan, const Problem& problem, const Side& columns)
   offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
   plan->columns_per_run = 1;
   plan->out_pitch_bytes = padded(column_bytes + plan->lead_rows * problem.elem_bytes);
-  if (plan->rows.part_axis < 0 && dst_stride(first) == column_bytes &&
-      column_bytes % kLineBytes != 0) {
+  if (plan->rows.part_axis < 0 && dst_stride(first) == column_bytes) {
     plan->out_pitch_bytes = column_bytes;
     plan->columns_per_run = std::min(first.size, plan->columns.elems);
     const size_t step = static_cast<size_t>(plan->columns_per_run);
@@ -190,6 +190,14 @@ inline void set_columns(Plan* plan, const Problem& problem, const Side& columns)
   }
   const int64_t line = std::max<int64_t>(kLineBytes / problem.elem_bytes, 1);
   plan->group_columns = std::max<int64_t>(kGroupBytes / plan->out_pitch_bytes / line, 1) * line;
+}
+
+// Whether all columns of all tiles begin with a line of the destination if the first one does.
+inline bool has_whole_lines(const Plan& plan) {
+  const auto whole = [](int64_t bytes) { return bytes % kLineBytes == 0; };
+  return std::all_of(plan.dst_offsets.begin(), plan.dst_offsets.end(), whole) &&
+         std::all_of(plan.loops, plan.loops + plan.num_loops,
+                     [&](const TileLoop& loop) { return whole(loop.dst_step_bytes); });
 }
 
 // log2 of an element size there are vector kernels for, or -1.
@@ -246,6 +254,7 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   set_rows(plan, problem, rows);
   set_columns(plan, problem, columns);
   set_loops(plan, problem, rows, columns);
+  plan->whole_lines = has_whole_lines(*plan);
   choose_kernel(plan, problem, rows);
 }
 

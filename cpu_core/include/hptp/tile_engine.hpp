@@ -122,8 +122,9 @@ constexpr int64_t kRowsAhead = 4;  // prefetched: the next four of those read si
 // memory go on side by side, as in a copy.
 class TileEngine {
  public:
-  TileEngine(const Plan& plan, uint8_t* buffers)
+  TileEngine(const Plan& plan, const uint8_t* dst, uint8_t* buffers)
       : plan_(plan),
+        lead_rows_(plan.whole_lines && misaligned_bytes(dst) == 0 ? 0 : plan.lead_rows),
         copy_(plan.stream ? plan.set->stream : copy_cached),
         front_(buffers),
         back_(front_ + in_bytes(plan)),
@@ -137,15 +138,17 @@ class TileEngine {
   void run(TileWalk walk, int64_t num_tiles) {
     Tile tile = walk.tile();
     load(tile, tile, 0, 1, 1);
+    walk.advance();
     for (int64_t i = 1; i <= num_tiles; ++i) {
-      walk.advance();
       const bool more = i < num_tiles;
       const Tile next = more ? walk.tile() : tile;
+      walk.advance();
+      const Tile after = i + 1 < num_tiles ? walk.tile() : next;
       const int64_t groups = ceil_div(tile.columns, plan_.group_columns);
       const uint8_t* rows = front_;
       std::swap(front_, back_);
       for (int64_t group = 0; group < groups; ++group) {
-        if (more) load(next, next, group, group + 1, groups);
+        if (more) load(next, after, group, group + 1, groups);
         transpose(tile, rows, group * plan_.group_columns);
       }
       tile = next;
@@ -159,7 +162,7 @@ class TileEngine {
     return round_up(rows * plan.in_pitch_bytes + kSlackBytes, kLineBytes);
   }
 
-  int64_t lead_rows(const Tile& tile) const { return tile.first ? 0 : plan_.lead_rows; }
+  int64_t lead_rows(const Tile& tile) const { return tile.first ? 0 : lead_rows_; }
 
   // Loads the part [first, last) / parts of a tile's rows into the front buffer.
   void load(const Tile& tile, const Tile& next, int64_t first, int64_t last, int64_t parts) const {
@@ -172,19 +175,25 @@ class TileEngine {
     load.row_bytes = tile.columns * plan_.elem_bytes;
     load.pitch_bytes = plan_.in_pitch_bytes;
     load.next_src = next.src;
-    if (plan_.rows_packed) {
-      load.row_bytes *= load.rows;
-      load.rows = 1;
-    }
-    load.first_row = part_of(load.rows, first, parts);
-    load.last_row = part_of(load.rows, last, parts);
-    load.rows_ahead = kRowsAhead;
     load.out = front_;
+    if (plan_.rows_packed) {
+      const int64_t bytes = load.rows * load.row_bytes;
+      const int64_t begin = part_of(bytes, first, parts, kLineBytes);
+      load.src += begin;
+      load.out += begin;
+      load.row_bytes = part_of(bytes, last, parts, kLineBytes) - begin;
+      load.rows = load.last_row = 1;
+    } else {
+      load.first_row = part_of(load.rows, first, parts, kRowsAhead);
+      load.last_row = part_of(load.rows, last, parts, kRowsAhead);
+      load.rows_ahead = kRowsAhead;
+    }
     plan_.set->load(load);
   }
 
-  static int64_t part_of(int64_t rows, int64_t index, int64_t parts) {
-    return index == parts ? rows : rows * index / parts / 4 * 4;
+  // Where the part [index, index + 1) / parts of `size` begins, in whole steps.
+  static int64_t part_of(int64_t size, int64_t index, int64_t parts, int64_t step) {
+    return index == parts ? size : size / step * index / parts * step;
   }
 
   // Transposes a group of columns and writes it out.
@@ -217,7 +226,7 @@ class TileEngine {
     for (int64_t column = first; column < last; ++column, from += plan_.out_pitch_bytes) {
       uint8_t* to = tile.dst + plan_.dst_offsets[static_cast<size_t>(column)];
       const int64_t begin = tile.first || lead_bytes == 0 ? 0 : misaligned_bytes(to);
-      const int64_t end = tile.last || plan_.lead_rows == 0 ? 0 : misaligned_bytes(to + bytes);
+      const int64_t end = tile.last || lead_rows_ == 0 ? 0 : misaligned_bytes(to + bytes);
       copy_(to - begin, from - begin, begin + bytes - end);
     }
   }
@@ -240,6 +249,7 @@ class TileEngine {
   }
 
   const Plan& plan_;
+  const int64_t lead_rows_;
   const CopyKernel copy_;
   uint8_t* front_;
   uint8_t* back_;
