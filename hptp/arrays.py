@@ -153,12 +153,13 @@ class _NumPy:
     def view(self, x: Any, role: str) -> View:
         import numpy as np
 
-        if isinstance(x, np.ma.MaskedArray):
-            raise UnsupportedArrayError(
-                f"{role} is a masked array: its mask would be lost; "
-                f"permute {role}.data and {role}.mask separately"
-            )
-        x = np.asarray(x)
+        if type(x) is not np.ndarray:
+            if isinstance(x, np.ma.MaskedArray):
+                raise UnsupportedArrayError(
+                    f"{role} is a masked array: its mask would be lost; "
+                    f"permute {role}.data and {role}.mask separately"
+                )
+            x = np.asarray(x)
         if x.dtype.hasobject:
             raise UnsupportedArrayError(
                 f"{role} has dtype {x.dtype}: its elements point to Python objects or strings "

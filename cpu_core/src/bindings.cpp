@@ -52,9 +52,15 @@ py::tuple to_tuple(const int64_t* values, int count) {
 // ---- perm
 // ----------------------------------------------------------------------------------------
 
+// NumPy's bool was usable as an index before NumPy 2.4.
+bool is_bool(py::handle entry) {
+  const std::string type = Py_TYPE(entry.ptr())->tp_name;
+  return PyBool_Check(entry.ptr()) || type == "numpy.bool" || type == "numpy.bool_";
+}
+
 // An entry of perm as an index; floats and bools are refused, anything with __index__ is welcome.
 int64_t axis_of(py::handle entry, const py::object& perm) {
-  if (PyBool_Check(entry.ptr()) || !PyIndex_Check(entry.ptr())) {
+  if (is_bool(entry) || !PyIndex_Check(entry.ptr())) {
     raise("PermutationError", "perm " + quote(perm) + " must hold integers, not " + quote(entry));
   }
   const Py_ssize_t axis = PyNumber_AsSsize_t(entry.ptr(), nullptr);  // clips what is out of range

@@ -289,7 +289,7 @@ import hptp as hp
 x = torch.arange(24).reshape(2, 3, 4)
 assert torch.equal(hp.permute(x, (2, 0, 1)), x.permute(2, 0, 1))
 assert torch.equal(hp.contiguous(x.mT), x.mT)
-large = torch.arange(1 << 19).reshape(512, 1024)  # large enough to look for an NPU
+large = torch.arange(1 << 20).reshape(1024, 1024)  # large enough to look for an NPU
 assert torch.equal(hp.permute(large, (1, 0)), large.mT)
 assert torch.equal(hp.permute(x, (2, 0, 1), dtype=torch.float32), x.permute(2, 0, 1).float())
 assert "numpy" not in sys.modules
