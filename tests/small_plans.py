@@ -45,6 +45,13 @@ def small_plans(seed: int) -> Iterator[TransposePlan]:
             yield plan
 
 
+def busy_plans(seed: int) -> Iterator[TransposePlan]:
+    """Those of them that give every worker something to do, as an array's own program must."""
+    for plan in small_plans(seed):
+        if all(plan.tasks_of(*worker) for worker in plan.workers()):
+            yield plan
+
+
 def spoilt_plans(seed: int) -> Iterator[TransposePlan]:
     """Endless small plans with one to three values replaced; most of them are illegal."""
     rng = Random(seed)

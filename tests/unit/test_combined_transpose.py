@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from aie_design.examples import transpose_and_scale
 from aie_design.plan import TransposePlan
 from hptp.errors import PlanError
 from hptp.sim import run_program
-from tests.small_plans import small_plans
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "lowered.json").read_text())
 ELEM_BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -45,17 +43,8 @@ def bits(elements: Any) -> bytes:
     return bytes(np.ascontiguousarray(elements).tobytes())
 
 
-def check_runs(plan: TransposePlan) -> None:
-    source = random_elements(plan.size_in, plan.elem_bytes)
-    target = random_elements(plan.size_out, plan.elem_bytes)
-    expected = target.copy()
-    slabs(plan, expected, output=True)[:] = slabs(plan, source).transpose(0, 2, 1)
-    run_program(combined_transpose.build(plan, SIM), [source, target])
-    assert bits(target) == bits(expected), plan
-
-
 def check_matrix(plan: TransposePlan) -> None:
-    """As `check_runs` for one dense matrix of any size, on integers, which NumPy moves faster."""
+    """Run a plan of one dense matrix of any size, on integers, which NumPy moves fast."""
     x = np.arange(plan.M * plan.N, dtype=f"i{plan.elem_bytes}").reshape(plan.M, plan.N)
     out = np.zeros((plan.N, plan.M), x.dtype)
     run_program(combined_transpose.build(plan, SIM), [x, out])
@@ -91,15 +80,6 @@ def test_the_refused_tiles_in_other_tasks(entry: int, changes: dict[str, Any]) -
     assert len(plan.tasks_of(0, 0)) > 1 or plan.depth == 1
     assert plan.depth == 1 or replace(plan, tasks=1).violations()
     check_matrix(plan)
-
-
-def test_everything_a_plan_can_say() -> None:
-    ran = 0
-    for plan in islice(small_plans(seed=11), 60):
-        if all(plan.tasks_of(*worker) for worker in plan.workers()):
-            check_runs(plan)
-            ran += 1
-    assert ran > 20
 
 
 @pytest.mark.parametrize("s", [4, 8])

@@ -1,4 +1,4 @@
-"""device="sim": the shared case table through the whole NPU path, interpreted."""
+"""device="sim": the whole NPU path, interpreted; the shared table is in tests/backend."""
 
 from __future__ import annotations
 
@@ -12,19 +12,7 @@ from hptp._core import Problem
 from hptp.devices.sim import DEVICE
 from hptp.errors import DeviceError, PlanError
 from hptp.sim import kernels
-from tests.cases import TABLE, Case
 from tests.reference import assert_same_bits, permuted, random_array
-
-
-@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.id)
-def test_table(case: Case) -> None:
-    """Right, or refused because no part of it is whole words."""
-    x, refusal = case.source(), None
-    try:
-        assert_same_bits(hp.permute(x, case.perm, device="sim"), permuted(x, case.perm))
-    except PlanError as error:
-        refusal = str(error)
-    assert refusal is None or (x.dtype.itemsize % 4 and "whole 4-byte words" in refusal)
 
 
 @pytest.mark.parametrize("elem_bytes", [1, 2, 4, 8, 12, 16])

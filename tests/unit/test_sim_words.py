@@ -24,7 +24,7 @@ from aie_design.plan import TransposePlan
 from hptp.errors import DeviceError, PlanError
 from hptp.sim import Deadlock, HardwareLimit, run_program, run_words
 from hptp.sim.lower import Design, RingChannel
-from tests.small_plans import small_plans
+from tests.small_plans import busy_plans, small_plans
 from tests.unit.test_combined_transpose import bits, random_elements, slabs
 from tests.unit.test_instructions import DESIGNS, LOWERED, name_of, plan_of, words_of
 
@@ -64,27 +64,42 @@ def test_the_compilers_words_transpose(design: dict[str, Any]) -> None:
     assert bits(slabs(plan, target.view(f"V{plan.elem_bytes}"), output=True)) == bits(expected)
 
 
+def check_words(plan: TransposePlan) -> Any:
+    """Run the assembled words, compare with NumPy, and return (source, output before, after)."""
+    source = random_elements(plan.size_in, plan.elem_bytes)
+    target = random_elements(plan.size_out, plan.elem_bytes)
+    before, expected = target.copy(), target.copy()
+    slabs(plan, expected, output=True)[:] = slabs(plan, source).transpose(0, 2, 1)
+    run_words(assemble(plan), program_of(plan), [source, target])
+    assert bits(target) == bits(expected), plan
+    return source, before, expected
+
+
 def test_words_and_program_agree_with_numpy() -> None:
-    """Random plans with several columns, tasks, slabs, leading dimensions, wide elements."""
-    num_programs = 0
-    for plan in islice(small_plans(seed=5), 300):
-        source = random_elements(plan.size_in, plan.elem_bytes)
-        target = random_elements(plan.size_out, plan.elem_bytes)
-        expected, by_program = target.copy(), target.copy()
-        slabs(plan, expected, output=True)[:] = slabs(plan, source).transpose(0, 2, 1)
-        run_words(assemble(plan), program_of(plan), [source, target])
+    """300 random plans, with everything that a plan can say among them."""
+    seen: set[Any] = set()
+    for plan in islice(busy_plans(seed=5), 300):
+        source, target, expected = check_words(plan)
+        run_program(combined_transpose.build(plan, SIM), [source, target])
         assert bits(target) == bits(expected), plan
-        if all(plan.tasks_of(*worker) for worker in plan.workers()):
-            run_program(combined_transpose.build(plan, SIM), [source, by_program])
-            assert bits(by_program) == bits(expected), plan
-            num_programs += 1
-    assert num_programs > 100
+        num_tasks = len(plan.tasks_of(0, 0))
+        seen |= {("bytes", plan.elem_bytes), ("s", plan.s), ("device", plan.device)}
+        seen |= {("columns", plan.columns > 1), ("channels", plan.channels), ("order", plan.order)}
+        seen |= {("batch", plan.batch > 1), ("tasks", num_tasks > 1), ("depth", plan.depth)}
+        seen |= {("input", plan.row_pitch_in > plan.N), ("output", plan.row_pitch_out > plan.M)}
+    assert len(seen) == 5 + 3 + 9 * 2  # each of these with each of its values
+
+
+def test_words_leave_workers_idle() -> None:
+    """What no program of its own can be built for: shapes with fewer tiles than workers."""
+    plans = (p for p in small_plans(seed=8) if not all(p.tasks_of(*w) for w in p.workers()))
+    for plan in islice(plans, 60):
+        check_words(plan)
 
 
 def test_the_programs_own_sequence_is_the_assembled_one() -> None:
-    for plan in islice(small_plans(seed=6), 60):
-        if all(plan.tasks_of(*worker) for worker in plan.workers()):
-            assert combined_transpose.build(plan, SIM).operations == tuple(sequence(plan)), plan
+    for plan in islice(busy_plans(seed=6), 30):
+        assert combined_transpose.build(plan, SIM).operations == tuple(sequence(plan)), plan
 
 
 def test_one_array_serves_every_shape() -> None:
