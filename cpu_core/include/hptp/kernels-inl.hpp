@@ -84,6 +84,7 @@ HPTP_INLINE void copy_line(uint8_t* dst, const uint8_t* src) { std::memcpy(dst, 
 constexpr int kVecBytes = 16 * kLanes;
 
 HPTP_INLINE void copy_line(uint8_t* dst, const uint8_t* src) {
+  HPTP_UNROLL
   for (int i = 0; i < kLineBytes; i += kVecBytes) store(dst + i, load(src + i));
 }
 
@@ -102,6 +103,7 @@ HPTP_INLINE void transpose(Vec* v) {
     Vec unpacked[n];
     unpack_all<kElemBytes>(v, unpacked, std::make_index_sequence<n / 2>());
     transpose<kElemBytes, kRounds - 1>(unpacked);
+    HPTP_UNROLL
     for (int i = 0; i < n; ++i) v[i] = unpacked[i];
   }
 }
@@ -150,8 +152,10 @@ void square_block(const Block& block) {
 // lane_bytes further on than lane 0.
 template <int n>
 HPTP_INLINE void shuffle_group(const Vec* in, Vec* out, const detail::ShuffleMasks& masks) {
+  HPTP_UNROLL
   for (int o = 0; o < n; ++o) {
     out[o] = shuffle(in[0], broadcast(masks.byte[o][0]));
+    HPTP_UNROLL
     for (int i = 1; i < n; ++i)
       out[o] = either(out[o], shuffle(in[i], broadcast(masks.byte[o][i])));
   }
@@ -166,10 +170,12 @@ void interleave_block(const Block& block) {
     const int64_t column = std::min(next, block.columns - kPixels);
     Vec in[n];
     Vec out[n];
+    HPTP_UNROLL
     for (int i = 0; i < n; ++i)
       in[i] = load(block.in + i * block.in_pitch_bytes + column * kElemBytes);
     shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::interleave);
     uint8_t* to = block.out + column * n * kElemBytes;
+    HPTP_UNROLL
     for (int i = 0; i < n; ++i) store_lanes(to + 16 * i, 16 * n, out[i]);
   }
 }
@@ -182,8 +188,10 @@ void deinterleave_block(const Block& block) {
     const uint8_t* from = block.in + row * n * kElemBytes;
     Vec in[n];
     Vec out[n];
+    HPTP_UNROLL
     for (int i = 0; i < n; ++i) in[i] = load_lanes(from + 16 * i, 16 * n);
     shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::deinterleave);
+    HPTP_UNROLL
     for (int i = 0; i < n; ++i)
       store(block.out + i * block.out_pitch_bytes + row * kElemBytes, out[i]);
   }

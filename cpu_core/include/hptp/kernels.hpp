@@ -155,6 +155,15 @@ struct Masks {
 #define HPTP_END_TARGET
 #endif
 
+// Before a loop over vectors: they stay in registers only where it is unrolled, which -O2 does not.
+#if defined(__clang__)
+#define HPTP_UNROLL _Pragma("unroll")
+#elif defined(__GNUC__)
+#define HPTP_UNROLL _Pragma("GCC unroll 16")
+#else
+#define HPTP_UNROLL
+#endif
+
 #define HPTP_ISA_SCALAR 0
 #define HPTP_ISA_SSE4 1
 #define HPTP_ISA_AVX2 2
