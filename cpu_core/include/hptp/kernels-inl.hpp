@@ -211,8 +211,8 @@ inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
 
 #endif
 
-// Four rows side by side: as many streams as the hardware's prefetcher follows well, and few enough
-// that a power-of-two distance between rows does not throw them out of their cache set.
+// Four rows side by side, which read faster than 1, 2, 8 or 16 in most sweeps of a 2-D transpose on
+// a Zen 3 guest; why is not established.
 inline void load_rows(const Load& load) {
   constexpr int64_t kSide = 4;
   for (int64_t first = load.first_row; first < load.last_row; first += kSide) {
