@@ -2,8 +2,7 @@
 //
 // Whatever the rank, a tile (see tile_shape.hpp) is a 2-D transpose whose source rows and
 // destination columns are found through tables of offsets; all axes no tile holds, and the parts of
-// those it holds partly, are looped over outside. Everything is measured on the CPUs named in
-// bench/results.
+// those it holds partly, are looped over outside.
 #pragma once
 
 #include <algorithm>
