@@ -31,7 +31,8 @@ inline void permute(const unsigned char* src, unsigned char* dst, int64_t elem_b
                     const Sizes& shape, const Sizes& src_strides_bytes,
                     const Sizes& dst_strides_bytes, size_t axis = 0) {
   if (axis == shape.size()) {
-    std::memcpy(dst, src, static_cast<size_t>(elem_bytes));
+    // Elements of no bytes may lie at null, which memcpy refuses whatever the count.
+    if (elem_bytes != 0) std::memcpy(dst, src, static_cast<size_t>(elem_bytes));
     return;
   }
   for (int64_t i = 0; i < shape[axis]; ++i) {
