@@ -9,7 +9,6 @@ NumPy for the last group.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -206,13 +205,12 @@ def _torch_address(x: Any, role: str) -> int:
     import torch
 
     try:
-        if type(x) is torch.Tensor:
+        # A fake tensor claims to be on the CPU, and gives a wild address; its storage does not.
+        if type(x) is torch.Tensor or x.untyped_storage().device.type == "cpu":
             return int(x.data_ptr())
-        with warnings.catch_warnings():  # what a fake tensor gives is a warning and a wild address
-            warnings.simplefilter("error")
-            return int(x.data_ptr())
-    except (RuntimeError, Warning) as error:
+    except RuntimeError as error:
         raise UnsupportedArrayError(f"{role} is a tensor without memory: {error}") from None
+    raise UnsupportedArrayError(f"{role} is a tensor without memory: a {type(x).__name__}")
 
 
 class _Torch:
