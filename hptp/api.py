@@ -6,6 +6,7 @@ Everything a caller can get wrong is refused here, before a byte is written.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 from hptp import _core, arrays, calibration, dispatch
 from hptp.convert import Factors, plan_conversion
 from hptp.errors import PlanError, UnsupportedArrayError
+
+# More than any machine has; the core's count of threads is a C int.
+_MAX_THREADS = 1 << 30
 
 
 def permute(
@@ -243,7 +247,7 @@ def plan(
     """
     bound = _thread_bound(num_threads)
     if isinstance(x_or_shape, (tuple, list)):
-        shape = tuple(map(operator.index, x_or_shape))
+        shape = _shape(x_or_shape)
         order = _core.normalize_perm(perm, len(shape))
         problem = _core.Problem(_elem_bytes(dtype), shape, order)
     else:
@@ -303,6 +307,16 @@ def _problem(
     )
 
 
+def _shape(sizes: Sequence[Any]) -> tuple[int, ...]:
+    try:
+        shape = tuple(map(operator.index, sizes))
+    except TypeError as error:
+        raise PlanError(f"shape {sizes!r}: {error}") from None
+    if any(abs(size) > sys.maxsize for size in shape):
+        raise PlanError(f"shape {sizes!r} does not fit the address space")
+    return shape
+
+
 def _elem_bytes(dtype: Any) -> int:
     """The size of an element of a NumPy or PyTorch dtype, or of one that NumPy knows by name."""
     itemsize = getattr(dtype, "itemsize", None)
@@ -330,4 +344,4 @@ def _thread_bound(num_threads: int | None) -> int:
         bound = 0
     if bound < 1 or isinstance(num_threads, bool):
         raise PlanError(f"num_threads must be a positive integer or None, not {num_threads!r}")
-    return bound
+    return min(bound, _MAX_THREADS)

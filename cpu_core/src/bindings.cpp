@@ -125,9 +125,8 @@ hptp::Problem make_problem(int64_t elem_bytes, const Sizes& shape, const py::obj
                              quote(py::cast(dst_strides_bytes)) + " bytes");
   }
   if (status != hptp::Status::ok) {
-    throw py::value_error(std::string(hptp::to_string(status)) + ": shape " +
-                          quote(py::cast(shape)) + ", " + std::to_string(elem_bytes) +
-                          "-byte elements");
+    raise("PlanError", std::string(hptp::to_string(status)) + ": shape " + quote(py::cast(shape)) +
+                           ", " + std::to_string(elem_bytes) + "-byte elements");
   }
   return problem;
 }

@@ -105,9 +105,12 @@ def open_array(path: Path) -> Any:
     import numpy as np
 
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise HptpError(f"{path} is not a .npy file that can be mapped: {error}") from None
+    if not isinstance(array, np.ndarray):  # an .npz archive, whatever its name
+        raise HptpError(f"{path} is not a .npy file that can be mapped: it is an archive of arrays")
+    return array
 
 
 def _result_dtype(dtype: Any, converted_to: str | None) -> Any:

@@ -116,12 +116,16 @@ def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert drawn.endswith("\n")
 
 
+EMPTY_ZIP = b"PK\x05\x06" + bytes(18)  # what numpy.savez makes of no arrays
+
+
 @pytest.mark.parametrize(
     ("perm", "content", "sentence"),
     [
         ("0,0", b"", "repeats axis 0"),
         ("0,1,2", b"", "3 entries for 2 axes"),
         ("1,0", b"not an array", "is not a .npy file"),
+        ("1,0", EMPTY_ZIP, "is not a .npy file"),
         ("1,0", None, "No such file"),
     ],
 )

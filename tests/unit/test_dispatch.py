@@ -79,6 +79,14 @@ def test_plan_of_a_shape_needs_a_dtype(dtype: Any, error: type[Exception]) -> No
         hp.plan((4, 5), (1, 0), dtype=dtype)
 
 
+@pytest.mark.parametrize(
+    "shape", [(-1, 4), (1.5, 4), (10**30, 4), (2**40, 2**40), (1,) * 65], ids=repr
+)
+def test_plan_refuses_shapes_that_no_array_has(shape: Any) -> None:
+    with pytest.raises(hp.PlanError, match=repr(shape[0])):
+        hp.plan(shape, range(len(shape)), dtype="f4")
+
+
 def test_explain_names_every_device_and_a_time() -> None:
     text = hp.explain((512, 1024, 3), (2, 0, 1), dtype="uint8")
     assert "1-byte elements" in text
