@@ -98,7 +98,10 @@ class Iron:
     def through_memtile(self, fifo: Any, layout: Tap, tile: Any, name: str) -> Any:
         """A fifo that carries on from `fifo`, by way of `tile`, where objects lie in `layout`."""
         if self._stream_takes_pattern:
-            end = fifo.cons(from_stream=self.pattern(prod(layout.sizes), layout))
+            # A pattern zeroes the strides of leading dimensions of size 1; a memtile refuses those.
+            outermost = next((axis for axis, size in enumerate(layout.sizes[:-1]) if size > 1), -1)
+            inner = Tap(0, layout.sizes[outermost:], layout.strides[outermost:])
+            end = fifo.cons(from_stream=self.pattern(prod(inner.sizes), inner))
         else:
             dims = list(zip(layout.sizes, layout.strides, strict=True))
             end = fifo.cons(dims_from_stream=dims)

@@ -60,6 +60,10 @@ class ObjectFifo(g3.Fifo):
             shape = self.obj_type.__args__[0]
             if from_stream.tensor_size != shape[0] * shape[1] or from_stream.offset:
                 raise ValueError("from_stream walks a tensor of another size than the object")
+            if from_stream.sizes[0] == 1:
+                # taplib zeroes the strides of leading dimensions of size 1, and a memtile's
+                # descriptor needs positive ones (mlir-aie #2308).
+                raise ValueError(f"a leading size of 1 gets stride 0: {from_stream.sizes}")
             layout = list(zip(from_stream.sizes, from_stream.strides, strict=True))
         return ObjectFifoHandle(self, False, layout, tile)
 
