@@ -72,14 +72,17 @@ void check_load(const KernelSet& set, std::mt19937_64* random) {
     std::vector<uint8_t> out(static_cast<size_t>(kRows * (row_bytes + 64)));
     std::vector<int64_t> offsets;
     for (int64_t row = kRows - 1; row >= 0; --row) offsets.push_back(row * row_bytes);
-    for (int64_t first = 0; first < kRows; first += 10) {
-      set.load({src.data(), offsets.data(), kRows, row_bytes, first, std::min(first + 10, kRows), 4,
-                src.data(), out.data(), row_bytes + 64});
-    }
-    for (int64_t row = 0; row < kRows; ++row) {
-      CHECK(std::memcmp(out.data() + row * (row_bytes + 64),
-                        src.data() + (kRows - 1 - row) * row_bytes,
-                        static_cast<size_t>(row_bytes)) == 0);
+    for (bool adjacent : {false, true}) {  // which is about speed alone
+      std::fill(out.begin(), out.end(), uint8_t{0xEE});
+      for (int64_t first = 0; first < kRows; first += 10) {
+        set.load({src.data(), offsets.data(), kRows, row_bytes, first, std::min(first + 10, kRows),
+                  adjacent, 4, src.data(), out.data(), row_bytes + 64});
+      }
+      for (int64_t row = 0; row < kRows; ++row) {
+        CHECK(std::memcmp(out.data() + row * (row_bytes + 64),
+                          src.data() + (kRows - 1 - row) * row_bytes,
+                          static_cast<size_t>(row_bytes)) == 0);
+      }
     }
   }
 }

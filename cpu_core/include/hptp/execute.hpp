@@ -30,8 +30,13 @@ inline void copy_rows(const Plan& plan, int64_t first, int64_t last, const uint8
                       uint8_t* dst) {
   const CopyKernel copy = copy_kernel(plan);
   TileWalk walk(plan, first, src, dst);
-  for (int64_t i = first; i < last; ++i, walk.advance())
-    copy(walk.dst(), walk.src(), plan.elem_bytes);
+  for (int64_t i = first; i < last; ++i, walk.advance()) {
+    const Tile tile = walk.tile();
+    for (int64_t row = 0; row < tile.rows; ++row) {
+      copy(tile.dst + row * plan.elem_bytes, tile.src + plan.src_offsets[static_cast<size_t>(row)],
+           plan.elem_bytes);
+    }
+  }
 }
 
 // kElemBytes 0 takes any size.

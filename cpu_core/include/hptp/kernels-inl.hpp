@@ -23,11 +23,13 @@ namespace neon {
 constexpr Isa kIsa = Isa::neon;
 #endif
 
+// Into the first cache, or for what is far ahead only into the second.
+template <bool kFar>
 HPTP_INLINE void prefetch(const uint8_t* p) {
 #if defined(HPTP_X86)
-  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+  _mm_prefetch(reinterpret_cast<const char*>(p), kFar ? _MM_HINT_T1 : _MM_HINT_T0);
 #elif defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(p);
+  __builtin_prefetch(p, 0, kFar ? 2 : 3);
 #else
   (void)p;
 #endif
@@ -211,10 +213,9 @@ inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
 
 #endif
 
-// Four rows side by side, which read faster than 1, 2, 8 or 16 in most sweeps of a 2-D transpose on
-// a Zen 3 guest; why is not established.
-inline void load_rows(const Load& load) {
-  constexpr int64_t kSide = 4;
+// Loads kSide rows side by side.
+template <int64_t kSide, bool kFar>
+void load_rows_by(const Load& load) {
   for (int64_t first = load.first_row; first < load.last_row; first += kSide) {
     const uint8_t* from[kSide];
     const uint8_t* ahead[kSide];
@@ -232,15 +233,26 @@ inline void load_rows(const Load& load) {
     int64_t at = 0;
     for (; at + kLineBytes <= load.row_bytes; at += kLineBytes) {
       for (int64_t k = 0; k < kSide; ++k) {
-        prefetch(ahead[k] + at);
+        prefetch<kFar>(ahead[k] + at);
         copy_line(to[k] + at, from[k] + at);
       }
     }
     const int64_t left = load.row_bytes - at;
     for (int64_t k = 0; k < kSide && left > 0; ++k) {
-      prefetch(ahead[k] + at);
+      prefetch<kFar>(ahead[k] + at);
       std::memcpy(to[k] + at, from[k] + at, static_cast<size_t>(left));
     }
+  }
+}
+
+// Rows far apart read faster four side by side than 1, 2, 8 or 16 in most sweeps of a 2-D transpose
+// on a Zen 3 guest. Adjacent ones are one stream, which four readers only disturb: loading them in
+// order, with a prefetch far ahead, took NHWC to NCHW from 41 % of a copy's speed to 60 %.
+inline void load_rows(const Load& load) {
+  if (load.rows_adjacent) {
+    load_rows_by<1, true>(load);
+  } else {
+    load_rows_by<4, false>(load);
   }
 }
 

@@ -49,6 +49,7 @@ struct Load {
   int64_t row_bytes;
   int64_t first_row;  // of those to load now
   int64_t last_row;
+  bool rows_adjacent;       // each row begins where the one before ends
   int64_t rows_ahead;       // each line loaded prefetches that of the row so many further on
   const uint8_t* next_src;  // the tile where it goes on
   uint8_t* out;

@@ -69,7 +69,8 @@ struct Plan {
   bool whole_lines;         // not so when the destination begins with a line: then all tiles do
   int64_t columns_per_run;  // > 1: so many columns follow one another in the destination
   int64_t group_columns;    // transposed and written at a time
-  bool rows_packed;         // rows follow one another in the source
+  bool rows_adjacent;       // rows follow one another in the source
+  bool rows_packed;         // and are loaded as one
   bool direct;              // rows are used where they are, and not loaded into a buffer
   int64_t in_pitch_bytes;   // of the rows
   int64_t out_pitch_bytes;  // of the columns, in their buffer
@@ -84,18 +85,20 @@ constexpr int64_t kMaxRunBytes = 256;
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
 constexpr int64_t kMinRowBytes = 24;
+constexpr int64_t kRowsRunBytes = 64;
 constexpr int64_t kFewElems = 4;
 constexpr int64_t kMinTileBytes = 32;
 inline int64_t min_stream_bytes() { return 256; }
 #else
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
-constexpr int64_t kMaxRunBytes = 4 << 10;  // of a side that has the other's share of a tile
-constexpr int64_t kTileBytes = 400 << 10;  // two tiles and a group are the scratch of a thread
-constexpr int64_t kGroupBytes = 12 << 10;  // of columns: they stay in the first cache
-constexpr int64_t kMinRowBytes = 192;      // shorter rows are moved as elements of tiles
-constexpr int64_t kFewElems = 256;         // moved in the time it takes to set up a tile
-constexpr int64_t kMinTileBytes = 768;     // smaller tiles cost more than their elements
+constexpr int64_t kMaxRunBytes = 4 << 10;   // of a side that has the other's share of a tile
+constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
+constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
+constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
+constexpr int64_t kRowsRunBytes = 1 << 10;  // of rows that are moved one after the other
+constexpr int64_t kFewElems = 256;          // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;      // smaller tiles cost more than their elements
 
 // Lines written past the cache need not be read first, which pays long before a tensor outgrows
 // the last level: a 4 MB transpose takes half the time.
@@ -166,9 +169,10 @@ inline void set_rows(Plan* plan, const Problem& problem, const Side& rows) {
   const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
   plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
   add_lead_rows(plan, problem);
-  plan->rows_packed = rows.num_axes == 1 && plan->columns.part_axis < 0 &&
-                      src_stride(problem.axes[rows.axes[0]]) == row_bytes &&
-                      (row_bytes < 2 * kLineBytes || row_bytes % kLineBytes != 0);
+  plan->rows_adjacent = rows.num_axes == 1 && plan->columns.part_axis < 0 &&
+                        src_stride(problem.axes[rows.axes[0]]) == row_bytes;
+  plan->rows_packed =
+      plan->rows_adjacent && (row_bytes < 2 * kLineBytes || row_bytes % kLineBytes != 0);
   plan->in_pitch_bytes = plan->rows_packed ? row_bytes : padded(row_bytes);
 }
 
@@ -268,9 +272,17 @@ inline void plan_elements(Plan* plan, const Problem& problem) {
   set_loops(plan, problem, elems, none);
 }
 
+// Rows that follow one another in the destination are moved in one go, until they fill a long run.
 inline void plan_rows(Plan* plan, const Problem& problem) {
-  const Side none{dst_stride, {}, 0, 1};
-  set_loops(plan, problem, none, none);
+  Side rows{dst_stride, {}, 0, 1};
+  const Side none{src_stride, {}, 0, 1};
+  const int axis = unit_axis(problem, dst_stride);
+  if (axis >= 0) {
+    rows.take(problem, axis);
+    plan->rows = cut(problem, rows, std::max<int64_t>(kRowsRunBytes / problem.elem_bytes, 1));
+  }
+  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
+  set_loops(plan, problem, rows, none);
 }
 
 // False where tiles would not pay; *plan is then as it was.

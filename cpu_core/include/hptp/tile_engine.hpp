@@ -116,7 +116,8 @@ inline void move_tiles(const Plan& plan, TileWalk walk, int64_t num_tiles) {
   }
 }
 
-constexpr int64_t kRowsAhead = 4;  // prefetched: the next four of those read side by side
+constexpr int64_t kRowsAhead = 4;          // prefetched: the next four of those read side by side
+constexpr int64_t kBytesAhead = 16 << 10;  // prefetched, where rows are adjacent
 
 // Loads the rows of the next tile while the columns of this one leave, so that reads and writes of
 // memory go on side by side, as in a copy.
@@ -186,7 +187,9 @@ class TileEngine {
     } else {
       load.first_row = part_of(load.rows, first, parts, kRowsAhead);
       load.last_row = part_of(load.rows, last, parts, kRowsAhead);
-      load.rows_ahead = kRowsAhead;
+      load.rows_adjacent = plan_.rows_adjacent;
+      load.rows_ahead =
+          plan_.rows_adjacent ? std::max(kBytesAhead / load.row_bytes, kRowsAhead) : kRowsAhead;
     }
     plan_.set->load(load);
   }
