@@ -87,7 +87,9 @@ def plan_conversion(
 
 def _axis(axis: Any, ndim: int) -> int:
     """`axis` counted from the front."""
-    if not hasattr(axis, "__index__") or not -ndim <= operator.index(axis) < ndim:
+    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+        raise PlanError(f"axis {axis!r} is not an integer")
+    if not -ndim <= operator.index(axis) < ndim:
         raise PlanError(f"axis {axis} of an array with {ndim} axes")
     return operator.index(axis) % ndim
 
@@ -100,6 +102,8 @@ def _factors(name: str, value: Factors, size: int | None) -> list[float] | None:
         if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0:
             return [float(value)] * (1 if size is None else size)  # type: ignore[arg-type]
         values = [float(factor) for factor in value]
+    except OverflowError:
+        raise PlanError(f"{name} {value!r} is beyond float64") from None
     except (TypeError, ValueError):
         raise PlanError(f"{name} {value!r} is neither a number nor a list of numbers") from None
     if size is None:

@@ -79,6 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("hptp: interrupted", file=sys.stderr)
         return 130
+    except ModuleNotFoundError as error:  # NumPy, which only some commands need
+        print(f"hptp: {error.name} is not installed: pip install {error.name}", file=sys.stderr)
+        return 1
     except (HptpError, OSError) as error:
         print(f"hptp: {error}", file=sys.stderr)
         return 1

@@ -190,6 +190,8 @@ X = random_array((2, 3), "u1")
         (X, {"scale": "much", "axis": 0}, hp.PlanError, "'much'"),
         (X, {"scale": 2, "axis": 2}, hp.PlanError, "axis 2 of an array with 2 axes"),
         (X, {"scale": 2, "axis": 0.5}, hp.PlanError, "0.5"),
+        (X, {"scale": 2, "axis": True}, hp.PlanError, "axis True"),
+        (X, {"scale": 10**400}, hp.PlanError, "beyond float64"),
         (X, {"axis": 0}, hp.PlanError, "axis 0 without"),
         (X, {"dtype": "f4", "device": "sim"}, hp.PlanError, "'sim'"),
         (X, {"dtype": "f4", "device": "abacus"}, hp.DeviceError, "'abacus'"),
