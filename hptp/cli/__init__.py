@@ -82,6 +82,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:  # NumPy, which only some commands need
         print(f"hptp: {error.name} is not installed: pip install {error.name}", file=sys.stderr)
         return 1
-    except (HptpError, OSError) as error:
+    except OSError as error:
+        named = error.filename is not None and error.strerror
+        sentence = f"{error.filename}: {error.strerror}" if named else error
+        print(f"hptp: {sentence}", file=sys.stderr)
+        return 1
+    except HptpError as error:
         print(f"hptp: {error}", file=sys.stderr)
         return 1

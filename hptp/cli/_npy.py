@@ -107,7 +107,9 @@ def open_array(path: Path) -> Any:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise HptpError(f"{path} is not a .npy file that can be mapped: {error}") from None
+        # What is no .npy file at all NumPy takes for a pickle, and advises to load it unsafely.
+        reason = "it holds no NumPy array" if "pickle" in str(error) else str(error)
+        raise HptpError(f"{path} is not a .npy file that can be mapped: {reason}") from None
     if not isinstance(array, np.ndarray):  # an .npz archive, whatever its name
         raise HptpError(f"{path} is not a .npy file that can be mapped: it is an archive of arrays")
     return array
@@ -148,6 +150,8 @@ def _write(file: BinaryIO, data_start: int, shape: tuple[int, ...], box: Box, pa
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     """A file to write that becomes `target` when all is done, and vanishes otherwise."""
     target = Path(os.path.realpath(target))
+    if not target.parent.is_dir():
+        raise HptpError(f"cannot write {target}: there is no folder {target.parent}")
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with open(descriptor, "wb") as file:

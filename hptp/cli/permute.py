@@ -70,8 +70,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(summary))
     elif not args.quiet:
+        size = f"{nbytes / 1e9:.3g} GB" if nbytes >= 1e8 else f"{nbytes / 1e6:.3g} MB"
         print(
-            f"{args.output}: shape {tuple(shape)}, {dtype}, {nbytes / 1e9:.3g} GB "
+            f"{args.output}: shape {tuple(shape)}, {dtype}, {size} "
             f"in {progress.seconds:.2f} s ({summary['gb_per_s']} GB/s)"
         )
     return 0

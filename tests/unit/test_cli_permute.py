@@ -124,9 +124,9 @@ EMPTY_ZIP = b"PK\x05\x06" + bytes(18)  # what numpy.savez makes of no arrays
     [
         ("0,0", b"", "repeats axis 0"),
         ("0,1,2", b"", "3 entries for 2 axes"),
-        ("1,0", b"not an array", "is not a .npy file"),
+        ("1,0", b"not an array", "it holds no NumPy array"),
         ("1,0", EMPTY_ZIP, "is not a .npy file"),
-        ("1,0", None, "No such file"),
+        ("1,0", None, "in.npy: No such file"),
     ],
 )
 def test_errors_are_one_sentence_and_leave_the_target(
@@ -143,6 +143,12 @@ def test_errors_are_one_sentence_and_leave_the_target(
     assert sentence in errors
     assert errors.count("\n") == 1
     assert target.read_bytes() == b"what was there"
+
+
+def test_a_missing_folder_is_named(tmp_path: Path, capsys: Any) -> None:
+    source, target = saved(tmp_path, random_array((3, 4), "i4")), tmp_path / "none" / "out.npy"
+    assert cli.main(["permute", str(source), "-o", str(target), "--perm", "1,0"]) == 1
+    assert f"there is no folder {target.parent}" in capsys.readouterr().err
 
 
 def test_a_full_disk_leaves_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
