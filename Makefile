@@ -58,6 +58,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml $(CORE)
+	@echo 'installing hptp into $(VENV): the C++ core is compiled, which takes a minute'
 	$(PY) -m pip install -q -e '.[numpy]'
 	@touch $@
 
