@@ -504,7 +504,7 @@ struct Torch {
   }
 };
 
-// An attribute or the result of a method without arguments; false on an error.
+// False too when there is no such attribute, with the error set.
 bool attribute_is(PyObject* x, PyObject* name, PyObject* wanted) {
   PyObject* value = PyObject_GetAttr(x, name);
   Py_XDECREF(value);
