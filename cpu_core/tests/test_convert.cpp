@@ -1,4 +1,5 @@
 // Every pair of types against conversions worked out in long double, then permutations of them.
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -156,10 +157,86 @@ std::vector<T> interesting() {
   }
 }
 
+// x87 makes a signaling NaN quiet whenever it moves one.
+template <typename T>
+bool same_bits(T a, T b) {
+  if (FLT_EVAL_METHOD != 0 && std::isnan(value_of(a)) && std::isnan(value_of(b))) return true;
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+// What a loop makes of values, against the function for one of them. The count is odd, and neither
+// side aligned.
+template <typename To, typename From, typename Loop, typename Expect>
+void check_loop(const std::vector<From>& values, Loop loop, Expect expect) {
+  std::vector<char> src(values.size() * sizeof(From) + 1);
+  std::vector<char> dst(values.size() * sizeof(To) + 1);
+  std::memcpy(src.data() + 1, values.data(), src.size() - 1);
+  const size_t count = values.size() - 1 + values.size() % 2;
+  loop(src.data() + 1, dst.data() + 1, static_cast<int64_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    CHECK(same_bits(hptp::detail::load<To>(dst.data() + 1 + i * sizeof(To)), expect(values[i], i)));
+  }
+}
+
+std::vector<float> coefficients(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 1000) / 333 - 1;
+  return values;
+}
+
+// Rounded after the product, whatever a compiler is allowed.
+template <typename From>
+void check_scaling(const std::vector<From>& values, const hptp::detail::ConvertLoops& loops) {
+  const std::vector<float> factors = coefficients(values.size());
+  for (bool one : {true, false}) {
+    check_loop<float>(
+        values,
+        [&](const char* src, char* dst, int64_t count) {
+          std::vector<float> result(static_cast<size_t>(count));
+          loops.scale(src, factors.data(), one, result.data(), count);
+          std::memcpy(dst, result.data(), result.size() * sizeof(float));
+        },
+        [&](From value, size_t i) {
+          const volatile float product = hptp::convert<float>(value) * factors[one ? 0 : i];
+          return static_cast<float>(product);
+        });
+  }
+}
+
+template <typename To>
+void check_shifting(const std::vector<float>& values, const hptp::detail::ConvertLoops& loops) {
+  const std::vector<float> terms = coefficients(values.size());
+  check_loop<To>(values, loops.round, [](float v, size_t) { return hptp::round_to<To>(v); });
+  for (bool one : {true, false}) {
+    check_loop<To>(
+        values,
+        [&](const char*, char* dst, int64_t count) {
+          loops.shift(values.data(), terms.data(), one, dst, count);
+        },
+        [&](float value, size_t i) {
+          const volatile float sum = value + terms[one ? 0 : i];
+          return hptp::round_to<To>(sum);
+        });
+  }
+}
+
+// The loops of every instruction set this CPU has give the same bits.
+template <typename From, typename To>
+void check_loops(const std::vector<From>& values) {
+  for (hptp::Isa isa : hptp::kAllIsas) {
+    if (!hptp::is_available(isa)) continue;
+    const hptp::detail::ConvertLoops loops = hptp::conversion<From, To>.loops(isa);
+    check_loop<To>(values, loops.convert, [](From v, size_t) { return hptp::convert<To>(v); });
+    if constexpr (std::is_same_v<To, float> && sizeof(From) < 8) check_scaling(values, loops);
+    if constexpr (std::is_same_v<From, float>) check_shifting<To>(values, loops);
+  }
+}
+
 template <typename From, typename To>
 void check_pair() {
   static const std::vector<From> values = interesting<From>();
   for (From value : values) check_conversion<From, To>(value);
+  check_loops<From, To>(values);
 }
 
 template <typename From, size_t... kTo>

@@ -47,11 +47,30 @@ constexpr int64_t kMaxNumberBytes = 8;
 // The buffers of one thread.
 struct ConvertBuffers {
   alignas(64) char slab[kSlabElems * kMaxNumberBytes];
-  alignas(64) char line[kChunkElems * kMaxNumberBytes];  // converted, to be written past the cache
-  alignas(64) float chunk[kChunkElems];
+  alignas(64) char gathered[kChunkElems * kMaxNumberBytes];  // of a source with gaps
+  alignas(64) float chunk[kChunkElems];                      // between scale and shift
+  alignas(64) char line[kChunkElems * kMaxNumberBytes];      // converted, to be written elsewhere
   float scales[kSlabElems];
   float shifts[kSlabElems];
 };
+
+template <typename Bits>
+void move_spaced(const char* src, int64_t src_step_bytes, char* dst, int64_t dst_step_bytes,
+                 int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    store(dst + i * dst_step_bytes, load<Bits>(src + i * src_step_bytes));
+  }
+}
+
+// Numbers from one spacing to another.
+inline void move_spaced(int64_t elem_bytes, const char* src, int64_t src_step_bytes, char* dst,
+                        int64_t dst_step_bytes, int64_t count) {
+  const auto move = elem_bytes == 1   ? move_spaced<uint8_t>
+                    : elem_bytes == 2 ? move_spaced<uint16_t>
+                    : elem_bytes == 4 ? move_spaced<uint32_t>
+                                      : move_spaced<uint64_t>;
+  move(src, src_step_bytes, dst, dst_step_bytes, count);
+}
 
 // Moves elements one by one: what a plan would do, without needing memory for one.
 inline void move_elements(const Problem& problem, int axis, const char* src, char* dst) {
@@ -78,7 +97,11 @@ class BoxConverter {
  public:
   BoxConverter(const Conversion& conversion, const Affine& affine, CopyKernel stream,
                ConvertBuffers* buffers)
-      : conversion_(conversion), affine_(affine), stream_(stream), buffers_(*buffers) {}
+      : conversion_(conversion),
+        loops_(conversion.loops(active_isa())),
+        affine_(affine),
+        stream_(stream),
+        buffers_(*buffers) {}
 
   void run(const ConvertBox& box, const char* src, char* dst) {
     box_ = &box;
@@ -139,45 +162,60 @@ class BoxConverter {
 
   // In chunks, none of which crosses the end of a pattern of coefficients.
   void convert_one_run(const char* src, char* dst) {
-    const bool streams = stream_ != nullptr && dst_step_bytes_ == conversion_.to_bytes &&
-                         run_elems_ * conversion_.to_bytes >= kBurstBytes;
     const int64_t pattern = pattern_elems_ != 0 ? pattern_elems_ : run_elems_;
     for (int64_t start = 0; start < run_elems_; start += pattern) {
       const int64_t end = std::min(start + pattern, run_elems_);
       for (int64_t i = start; i < end; i += kChunkElems) {
-        const int64_t count = std::min(kChunkElems, end - i);
-        char* to = dst + i * dst_step_bytes_;
-        convert_chunk(src + i * src_step_bytes_, streams ? buffers_.line : to, count, i - start);
-        if (streams) write_past_cache(to, count * conversion_.to_bytes);
+        convert_chunk(src + i * src_step_bytes_, dst + i * dst_step_bytes_,
+                      std::min(kChunkElems, end - i), i - start);
       }
     }
   }
 
-  void write_past_cache(char* to, int64_t bytes) const {
-    stream_(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(buffers_.line), bytes);
+  // Through buffers where the numbers are not adjacent or are to go past the cache.
+  void convert_chunk(const char* src, char* dst, int64_t count, int64_t pattern_offset) {
+    const bool dst_adjacent = dst_step_bytes_ == conversion_.to_bytes;
+    const bool streams =
+        stream_ != nullptr && dst_adjacent && run_elems_ * conversion_.to_bytes >= kBurstBytes;
+    char* const to = dst_adjacent && !streams ? dst : buffers_.line;
+    if (src_step_bytes_ != conversion_.from_bytes) {
+      move_spaced(conversion_.from_bytes, src, src_step_bytes_, buffers_.gathered,
+                  conversion_.from_bytes, count);
+      src = buffers_.gathered;
+    }
+    if (affine_.is_identity()) {
+      loops_.convert(src, to, count);
+    } else {
+      convert_affine(src, to, count, pattern_offset);
+    }
+    if (streams) {
+      stream_(reinterpret_cast<uint8_t*>(dst), reinterpret_cast<const uint8_t*>(to),
+              count * conversion_.to_bytes);
+    } else if (!dst_adjacent) {
+      move_spaced(conversion_.to_bytes, to, conversion_.to_bytes, dst, dst_step_bytes_, count);
+    }
   }
 
-  void convert_chunk(const char* src, char* dst, int64_t count, int64_t pattern_offset) {
-    if (affine_.is_identity()) {
-      conversion_.convert(src, src_step_bytes_, dst, dst_step_bytes_, count);
-      return;
-    }
-    float* values = buffers_.chunk;
+  void convert_affine(const char* src, char* dst, int64_t count, int64_t pattern_offset) {
     const bool one = pattern_elems_ == 0;
-    conversion_.to_float(src, src_step_bytes_, reinterpret_cast<char*>(values), sizeof(float),
-                         count);
-    if (affine_.scale != nullptr) {
-      multiply_run(values, one ? affine_.scale + coefficient_ : buffers_.scales + pattern_offset,
-                   one, count);
+    char* const values = reinterpret_cast<char*>(buffers_.chunk);
+    if (affine_.scale == nullptr) {
+      loops_.to_float(src, values, count);
+    } else {
+      loops_.scale(src, one ? affine_.scale + coefficient_ : buffers_.scales + pattern_offset, one,
+                   buffers_.chunk, count);
     }
-    if (affine_.shift != nullptr) {
-      add_run(values, one ? affine_.shift + coefficient_ : buffers_.shifts + pattern_offset, one,
-              count);
+    if (affine_.shift == nullptr) {
+      loops_.round(values, dst, count);
+    } else {
+      loops_.shift(buffers_.chunk,
+                   one ? affine_.shift + coefficient_ : buffers_.shifts + pattern_offset, one, dst,
+                   count);
     }
-    conversion_.from_float(values, dst, dst_step_bytes_, count);
   }
 
   const Conversion& conversion_;
+  const ConvertLoops loops_;
   const Affine& affine_;
   const CopyKernel stream_;  // null: results are to stay in the cache
   ConvertBuffers& buffers_;

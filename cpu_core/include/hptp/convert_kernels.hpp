@@ -1,22 +1,49 @@
-// Conversions of runs of numbers: loops that compilers vectorise.
+// Conversions of runs of numbers: loops that compilers vectorise, for the baseline and for AVX2.
+//
+// convert-inl.hpp is included below once for each, as kernels-inl.hpp is by kernels.hpp. Its loops
+// take adjacent numbers; what is further apart is gathered and scattered outside of them. AVX2's
+// serve AVX-512 too, since conversions wait for memory, and are only those of the pairs that
+// matter, from and to float32 and of one width, since every user compiles them.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
+#include "isa.hpp"
+#include "kernels.hpp"
 #include "numbers.hpp"
+
+// A function of its own, with everything it calls inside: no vectors are made of loops over calls.
+#if defined(_MSC_VER)
+#define HPTP_LOOP __declspec(noinline)
+#else
+#define HPTP_LOOP __attribute__((noinline, flatten))
+#endif
 
 namespace hptp {
 
 namespace detail {
 
-// count numbers, src_stride_bytes apart → as many, dst_stride_bytes apart. Neither side need be
-// aligned.
-using ConvertRun = void (*)(const char* src, int64_t src_stride_bytes, char* dst,
-                            int64_t dst_stride_bytes, int64_t count);
+// count adjacent numbers → as many. Neither side need be aligned; the two do not overlap.
+using ConvertLoop = void (*)(const char* src, char* dst, int64_t count);
 
-// count floats → numbers, integers to the nearest.
-using RoundRun = void (*)(const float* src, char* dst, int64_t dst_stride_bytes, int64_t count);
+// Numbers · factors → float32. There is one factor for all, or one for each.
+using ScaleLoop = void (*)(const char* src, const float* factors, bool one_factor, float* dst,
+                           int64_t count);
+
+// Floats + terms → numbers, integers to the nearest. Likewise.
+using ShiftLoop = void (*)(const float* src, const float* terms, bool one_term, char* dst,
+                           int64_t count);
+
+// From one type to another: at once, or in two steps with arithmetic in between.
+struct ConvertLoops {
+  ConvertLoop convert;
+  ConvertLoop to_float;
+  ScaleLoop scale;
+  ShiftLoop shift;
+  ConvertLoop round;  // from float32
+};
 
 template <typename T>
 T load(const char* from) {
@@ -30,56 +57,42 @@ void store(char* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// The pairs AVX2 has a loop of its own for.
 template <typename From, typename To>
-void convert_run(const char* src, int64_t src_stride_bytes, char* dst, int64_t dst_stride_bytes,
-                 int64_t count) {
-  constexpr int64_t kFrom = sizeof(From);
-  constexpr int64_t kTo = sizeof(To);
-  if (src_stride_bytes == kFrom && dst_stride_bytes == kTo) {  // apart, because it is vectorised
-    for (int64_t i = 0; i < count; ++i) {
-      store(dst + i * kTo, convert<To>(load<From>(src + i * kFrom)));
-    }
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    store(dst + i * dst_stride_bytes, convert<To>(load<From>(src + i * src_stride_bytes)));
-  }
-}
+constexpr bool is_vectorised =
+    std::is_same_v<From, float> || std::is_same_v<To, float> || sizeof(From) == sizeof(To);
 
-template <typename To>
-void round_run(const float* src, char* dst, int64_t dst_stride_bytes, int64_t count) {
-  constexpr int64_t kTo = sizeof(To);
-  if (dst_stride_bytes == kTo) {
-    for (int64_t i = 0; i < count; ++i) store(dst + i * kTo, round_to<To>(src[i]));
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) store(dst + i * dst_stride_bytes, round_to<To>(src[i]));
-}
+}  // namespace detail
+}  // namespace hptp
 
-// Separate functions, never inlined, so that each result is rounded to a float in memory: no
-// compiler can contract the two into one operation, or keep more precision between them.
-#if defined(_MSC_VER)
-#define HPTP_NOINLINE __declspec(noinline)
-#else
-#define HPTP_NOINLINE __attribute__((noinline))
+HPTP_BEGIN_O3
+
+#define HPTP_ISA_NOW HPTP_ISA_SCALAR
+#include "convert-inl.hpp"
+#undef HPTP_ISA_NOW
+
+#if defined(HPTP_X86)
+
+HPTP_BEGIN_TARGET("avx2")
+#define HPTP_ISA_NOW HPTP_ISA_AVX2
+#include "convert-inl.hpp"
+#undef HPTP_ISA_NOW
+HPTP_END_TARGET
+
 #endif
 
-HPTP_NOINLINE inline void multiply_run(float* values, const float* factors, bool one_factor,
-                                       int64_t count) {
-  if (one_factor) {
-    const float factor = *factors;
-    for (int64_t i = 0; i < count; ++i) values[i] *= factor;
-  } else {
-    for (int64_t i = 0; i < count; ++i) values[i] *= factors[i];
-  }
-}
-HPTP_NOINLINE inline void add_run(float* values, const float* terms, bool one_term, int64_t count) {
-  if (one_term) {
-    const float term = *terms;
-    for (int64_t i = 0; i < count; ++i) values[i] += term;
-  } else {
-    for (int64_t i = 0; i < count; ++i) values[i] += terms[i];
-  }
+HPTP_END_O3
+
+namespace hptp {
+namespace detail {
+
+template <typename From, typename To>
+ConvertLoops convert_loops(Isa isa) {
+#if defined(HPTP_X86)
+  if (isa == Isa::avx2 || isa == Isa::avx512) return avx2::convert_loops<From, To>();
+#endif
+  (void)isa;
+  return scalar::convert_loops<From, To>();
 }
 
 }  // namespace detail
@@ -88,13 +101,10 @@ HPTP_NOINLINE inline void add_run(float* values, const float* terms, bool one_te
 struct Conversion {
   int64_t from_bytes;
   int64_t to_bytes;
-  detail::ConvertRun convert;
-  detail::ConvertRun to_float;  // for scaled conversions: to float32, and, after the arithmetic,
-  detail::RoundRun from_float;  // from it
+  detail::ConvertLoops (*loops)(Isa);
 };
 
 template <typename From, typename To>
-constexpr Conversion conversion = {sizeof(From), sizeof(To), detail::convert_run<From, To>,
-                                   detail::convert_run<From, float>, detail::round_run<To>};
+constexpr Conversion conversion = {sizeof(From), sizeof(To), detail::convert_loops<From, To>};
 
 }  // namespace hptp

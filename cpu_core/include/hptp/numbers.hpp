@@ -14,6 +14,18 @@
 #include <limits>
 #include <type_traits>
 
+// Compiled as at -O3: below that, GCC leaves branches in what follows, and makes no vectors of
+// loops over it.
+#if defined(__GNUC__) && !defined(__clang__)
+#define HPTP_BEGIN_O3 _Pragma("GCC push_options") _Pragma("GCC optimize(\"O3\")")
+#define HPTP_END_O3 _Pragma("GCC pop_options")
+#else
+#define HPTP_BEGIN_O3
+#define HPTP_END_O3
+#endif
+
+HPTP_BEGIN_O3
+
 namespace hptp {
 
 struct float16 {
@@ -32,6 +44,19 @@ To bit_cast(From from) {
   To to;
   std::memcpy(&to, &from, sizeof to);
   return to;
+}
+
+// Either of two values, without a branch: compilers see branches through, and then turn no loop
+// over them into vectors.
+template <typename T>
+T select(bool condition, T yes, T no) {
+  using Bits = std::conditional_t<
+      sizeof(T) == 1, uint8_t,
+      std::conditional_t<sizeof(T) == 2, uint16_t,
+                         std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  const Bits mask = static_cast<Bits>(Bits{0} - Bits{condition});
+  return bit_cast<T>(
+      static_cast<Bits>((bit_cast<Bits>(yes) & mask) | (bit_cast<Bits>(no) & ~mask)));
 }
 
 // A float that was computed as one: where the compiler may keep more precision (x87), memory
@@ -60,7 +85,7 @@ inline float widen(float16 value) {
   const uint32_t exponent = bits & kExponent;
   bits += exponent == kExponent ? 2 * kRebias : kRebias;
   const float subnormal = bit_cast<float>(bits + (1u << 23)) - bit_cast<float>(113u << 23);
-  bits = exponent == 0 ? bit_cast<uint32_t>(subnormal) : bits;
+  bits = select(exponent == 0, bit_cast<uint32_t>(subnormal), bits);
   return bit_cast<float>(bits | sign);
 }
 
@@ -74,7 +99,7 @@ inline bfloat16 to_bfloat16(float value) {
   const uint32_t bits = bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
   const uint32_t quiet_nan = bits >> 16 | 0x0040u;
-  return {static_cast<uint16_t>(value != value ? quiet_nan : rounded)};
+  return {static_cast<uint16_t>(select(value != value, quiet_nan, rounded))};
 }
 
 // Below float16's normal range, adding a half makes the float unit round at the right bit; within
@@ -86,12 +111,12 @@ inline float16 to_float16(float value) {
   const uint32_t bits = bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000u;
   const uint32_t size = bits & 0x7FFFFFFFu;
-  const uint32_t special = size > kInfinity ? 0x7E00u : 0x7C00u;
+  const uint32_t special = select(size > kInfinity, 0x7E00u, 0x7C00u);
   const uint32_t half = bit_cast<uint32_t>(0.5f);
   const uint32_t subnormal = bit_cast<uint32_t>(as_float(bit_cast<float>(size) + 0.5f)) - half;
   const uint32_t normal = (size - ((127u - 15u) << 23) + 0x0FFFu + (size >> 13 & 1u)) >> 13;
-  const uint32_t finite = size < kMinNormal ? subnormal : normal;
-  return {static_cast<uint16_t>((size >= kOverflow ? special : finite) | sign)};
+  const uint32_t finite = select(size < kMinNormal, subnormal, normal);
+  return {static_cast<uint16_t>(select(size >= kOverflow, special, finite) | sign)};
 }
 
 // A float that a second rounding, to a narrower type, takes where one rounding would: inexact
@@ -117,15 +142,23 @@ inline double to_odd_double(int64_t value) {
   return value < 0 ? -size : size;
 }
 
-// Truncates and saturates. The bounds are powers of two or 0 and therefore exact.
+// Truncates and saturates. The bounds are powers of two or 0 and therefore exact. What becomes an
+// integer of a size that vectors convert is converted in any case, and is 0 where it does not fit.
 template <typename Integer, typename Float>
 Integer truncate(Float value) {
   constexpr Integer kMin = std::numeric_limits<Integer>::min();
   constexpr Integer kMax = std::numeric_limits<Integer>::max();
   constexpr Float kBelow = static_cast<Float>(kMin);
   constexpr Float kAbove = static_cast<Float>(kMax / 2 + 1) * 2;
-  if (!(value >= kBelow)) return value != value ? Integer{0} : kMin;
-  return value >= kAbove ? kMax : static_cast<Integer>(value);
+  if constexpr (sizeof(Integer) == 8) {
+    if (!(value >= kBelow)) return value != value ? Integer{0} : kMin;
+    return value >= kAbove ? kMax : static_cast<Integer>(value);
+  }
+  const bool above = value >= kAbove;
+  const bool fits = !above & (value >= kBelow);
+  const Integer truncated = static_cast<Integer>(select(fits, value, Float{0}));
+  const Integer limit = select(above, kMax, select(value < kBelow, kMin, Integer{0}));
+  return select(fits, truncated, limit);
 }
 
 template <typename To, typename From>
@@ -195,13 +228,16 @@ To round_to(float value) {
   if constexpr (std::is_integral_v<To>) {
     // From 2^23 on every float is an integer; below, adding that makes the float unit round.
     constexpr float kInteger = 8388608.0f;
-    const float size = value < 0 ? -value : value;
+    const uint32_t sign = bit_cast<uint32_t>(value) & 0x80000000u;
+    const float size = bit_cast<float>(bit_cast<uint32_t>(value) ^ sign);
     const float nearest = as_float(size + kInteger) - kInteger;
-    const float rounded = size < kInteger ? (value < 0 ? -nearest : nearest) : value;
-    return truncate<To>(rounded);
+    const float rounded = bit_cast<float>(bit_cast<uint32_t>(nearest) | sign);
+    return truncate<To>(select(size < kInteger, rounded, value));
   } else {
     return from_float<To>(value);
   }
 }
 
 }  // namespace hptp
+
+HPTP_END_O3
