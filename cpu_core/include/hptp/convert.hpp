@@ -42,16 +42,17 @@ constexpr int64_t kChunkElems = 4;
 constexpr int64_t kChunkElems = 1 << 10;  // between two steps, in the first cache
 #endif
 constexpr int64_t kLongRunElems = 64;  // worth a coefficient of its own
+constexpr int64_t kRunsAhead = 2;      // prefetched
 constexpr int64_t kMaxNumberBytes = 8;
 
 // The buffers of one thread.
 struct ConvertBuffers {
-  alignas(64) char slab[kSlabElems * kMaxNumberBytes];
+  alignas(64) char slab[kSlabBytes];
   alignas(64) char gathered[kChunkElems * kMaxNumberBytes];  // of a source with gaps
   alignas(64) float chunk[kChunkElems];                      // between scale and shift
   alignas(64) char line[kChunkElems * kMaxNumberBytes];      // converted, to be written elsewhere
-  float scales[kSlabElems];
-  float shifts[kSlabElems];
+  float scales[kMaxSlabElems];
+  float shifts[kMaxSlabElems];
 };
 
 template <typename Bits>
@@ -98,6 +99,7 @@ class BoxConverter {
   BoxConverter(const Conversion& conversion, const Affine& affine, CopyKernel stream,
                ConvertBuffers* buffers)
       : conversion_(conversion),
+        widens_(conversion.widens()),
         loops_(conversion.loops(active_isa())),
         affine_(affine),
         stream_(stream),
@@ -155,8 +157,20 @@ class BoxConverter {
     }
     const ConvertAxis& axis = box_->axes[level];
     for (int64_t i = 0; i < axis.size; ++i) {
+      if (level == run_level_ - 1 && i + kRunsAhead < axis.size) {
+        prefetch_run(src + (i + kRunsAhead) * axis.src_stride_bytes);
+      }
       if (axis.has_coefficients) coefficient_ = box_->begin[level] + i;
       convert_axes(level + 1, src + i * axis.src_stride_bytes, dst + i * axis.dst_stride_bytes);
+    }
+  }
+
+  // Runs lie far apart: what the hardware fetches ahead ends with each.
+  void prefetch_run(const char* src) const {
+    if (widens_) return;  // from a slab, which is in the cache
+    const int64_t bytes = run_elems_ * src_step_bytes_;
+    for (int64_t at = 0; at < bytes; at += std::max(src_step_bytes_, kLineBytes)) {
+      scalar::prefetch<false>(reinterpret_cast<const uint8_t*>(src + at));
     }
   }
 
@@ -215,6 +229,7 @@ class BoxConverter {
   }
 
   const Conversion& conversion_;
+  const bool widens_;
   const ConvertLoops loops_;
   const Affine& affine_;
   const CopyKernel stream_;  // null: results are to stay in the cache
@@ -236,7 +251,7 @@ class SlabConverter {
                 const Affine& affine, bool stream, ConvertBuffers* buffers)
       : problem_(problem),
         slabs_(slabs),
-        widens_(conversion.from_bytes < conversion.to_bytes),
+        widens_(conversion.widens()),
         moved_bytes_(std::min(conversion.from_bytes, conversion.to_bytes)),
         stream_(stream),
         buffer_(buffers->slab),
@@ -317,7 +332,8 @@ class SlabConverter {
 
 inline Status convert_slabs(const ConvertProblem& problem, const void* src, void* dst,
                             const Conversion& conversion, const Affine& affine, int num_threads) {
-  const Slabs slabs = cut_slabs(problem);
+  const Slabs slabs =
+      cut_slabs(problem, slab_elems(std::min(conversion.from_bytes, conversion.to_bytes)));
   int64_t bytes = problem.elem_bytes;
   for (int i = 0; i < problem.ndim; ++i) bytes *= problem.axes[i].size;
   const int threads = static_cast<int>(

@@ -102,6 +102,8 @@ struct Conversion {
   int64_t from_bytes;
   int64_t to_bytes;
   detail::ConvertLoops (*loops)(Isa);
+
+  bool widens() const { return from_bytes < to_bytes; }
 };
 
 template <typename From, typename To>

@@ -95,28 +95,31 @@ inline double widen(double value) { return value; }
 // ---- From float or double, rounded once
 // -----------------------------------------------------------
 
+// The last step of these two is a shift: without one, GCC does part of the rest in 16 bits, and
+// takes twice the time.
 inline bfloat16 to_bfloat16(float value) {
   const uint32_t bits = bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
-  const uint32_t quiet_nan = bits >> 16 | 0x0040u;
-  return {static_cast<uint16_t>(select(value != value, quiet_nan, rounded))};
+  const uint32_t rounded = bits + 0x7FFFu + (bits >> 16 & 1u);
+  const uint32_t quiet_nan = bits | 0x0040u << 16;
+  return {static_cast<uint16_t>(select(value != value, quiet_nan, rounded) >> 16)};
 }
 
 // Below float16's normal range, adding a half makes the float unit round at the right bit; within
-// it the bits are rebiased and rounded as an integer.
+// it the bits are rebiased and rounded as an integer. What is chosen from has 13 bits to drop.
 inline float16 to_float16(float value) {
   constexpr uint32_t kInfinity = 255u << 23;
   constexpr uint32_t kOverflow = (127u + 16u) << 23;   // 2^16
   constexpr uint32_t kMinNormal = (127u - 14u) << 23;  // 2^-14
   const uint32_t bits = bit_cast<uint32_t>(value);
-  const uint32_t sign = bits >> 16 & 0x8000u;
   const uint32_t size = bits & 0x7FFFFFFFu;
-  const uint32_t special = select(size > kInfinity, 0x7E00u, 0x7C00u);
+  const uint32_t special = select(size > kInfinity, 0x7E00u << 13, 0x7C00u << 13);
   const uint32_t half = bit_cast<uint32_t>(0.5f);
-  const uint32_t subnormal = bit_cast<uint32_t>(as_float(bit_cast<float>(size) + 0.5f)) - half;
-  const uint32_t normal = (size - ((127u - 15u) << 23) + 0x0FFFu + (size >> 13 & 1u)) >> 13;
+  const uint32_t subnormal = (bit_cast<uint32_t>(as_float(bit_cast<float>(size) + 0.5f)) - half)
+                             << 13;
+  const uint32_t normal = size - ((127u - 15u) << 23) + 0x0FFFu + (size >> 13 & 1u);
   const uint32_t finite = select(size < kMinNormal, subnormal, normal);
-  return {static_cast<uint16_t>(select(size >= kOverflow, special, finite) | sign)};
+  const uint32_t chosen = select(size >= kOverflow, special, finite);
+  return {static_cast<uint16_t>((chosen | (bits >> 31) << 28) >> 13)};
 }
 
 // A float that a second rounding, to a narrower type, takes where one rounding would: inexact
