@@ -1,4 +1,4 @@
-"""The problems that are measured: the twenty rows, the pitch sweep, small sizes, and a file's.
+"""The problems that are measured: twenty rows, the pitch sweep, small sizes, conversions, a file's.
 
 Each is a permutation of a C-contiguous array. The rows carry their targets, as shares of the speed
 of a non-temporal copy of the same bytes.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ITEM_BYTES = {
-    "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "int32": 4, "float32": 4,
+    "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4,
     "int64": 8, "float64": 8, "complex64": 8, "complex128": 16,
 }  # fmt: skip
 
@@ -33,6 +33,8 @@ class Case:
         must: shares of the copy's speed to be reached, on one thread and on all cores.
         reach: the share that is aimed at.
         scaled_axes: the axes that `scaled` may change; all by default.
+        to_dtype: float32 or bfloat16, where elements are converted on the way.
+        scale, shift: of all elements, and of each index of `axis`, in float32.
     """
 
     id: str
@@ -43,6 +45,10 @@ class Case:
     must: tuple[float, ...] = ()
     reach: float | None = None
     scaled_axes: tuple[int, ...] | None = None
+    to_dtype: str | None = None
+    scale: float | None = None
+    shift: tuple[float, ...] = ()
+    axis: int | None = None
 
     @property
     def elements(self) -> int:
@@ -56,7 +62,13 @@ class Case:
     @property
     def moved_bytes(self) -> int:
         """Bytes read and bytes written."""
-        return 2 * self.nbytes
+        return self.nbytes + self.elements * ITEM_BYTES[self.to_dtype or self.dtype]
+
+    @property
+    def out_dtype(self) -> str:
+        """NumPy's name of the result's elements, or of integers with their bits."""
+        dtype = self.to_dtype or self.dtype
+        return "uint16" if dtype == "bfloat16" else dtype
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -136,6 +148,27 @@ ROWS = (
     _row("7-D f32 3012456", "float32", _7D, (3, 0, 1, 2, 4, 5, 6), (0.90,), 0.98),
     _row("wide 2-D f32", "float32", (800, 200000), (1, 0), (0.55,), 0.80),
 )  # fmt: skip
+
+_IMAGES = (64, 224, 224, 3)
+_NCHW, _NHWC = (0, 3, 1, 2), (0, 2, 3, 1)  # from the other of the two
+
+
+def conversions() -> list[Case]:
+    """What image pipelines and mixed precision convert while they permute."""
+    images = Case(
+        "HWC-CHW u8 to f32", "convert", "uint8", _IMAGES, _NCHW, (), None, _BATCH, "float32"
+    )
+    shift = (-0.485, -0.456, -0.406)
+    features = Case(
+        "NCHW-NHWC f32 to bf16", "convert", "float32", (64, 256, 56, 56), _NHWC, (), None, _BATCH,
+        "bfloat16",
+    )  # fmt: skip
+    return [
+        images,
+        replace(images, id="HWC-CHW u8 to f32, scaled", scale=1 / 255, shift=shift, axis=3),
+        features,
+        replace(features, id="NHWC-NCHW f32 to bf16", shape=(64, 56, 56, 256), perm=_NCHW),
+    ]
 
 
 def pitch_sweep(size: float = 1.0) -> list[Case]:

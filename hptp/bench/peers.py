@@ -46,6 +46,7 @@ class Contestant:
         bind: the call to time for a job. It returns what it wrote, an array or its like.
         allocates: every call makes its own output; `dst` stays unused.
         permutes: False of the copies, whose result is the source itself.
+        converts: for cases that convert, and for no others.
     """
 
     name: str
@@ -53,6 +54,11 @@ class Contestant:
     bind: Callable[[Job], Call]
     allocates: bool = False
     permutes: bool = True
+    converts: bool = False
+
+    def takes(self, case: Case) -> bool:
+        """Whether this is a contestant of that kind of case."""
+        return not self.permutes or self.converts == (case.to_dtype is not None)
 
 
 class Unable(Exception):
@@ -61,11 +67,13 @@ class Unable(Exception):
 
 def contestants(num_threads: int, hptt: Path | None) -> tuple[list[Contestant], dict[str, str]]:
     """Everyone who is here, and of the others why not."""
-    present = [*_ours(), *_copies()]
+    from hptp.bench import convert_peers
+
+    present = [*_ours(), *_copies(), *convert_peers.ours()]
     missing = {}
     entries: dict[str, Callable[[], list[Contestant]]] = {
-        "numpy": _numpy,
-        "torch": lambda: _torch(num_threads),
+        "numpy": lambda: [*_numpy(), *convert_peers.numpy()],
+        "torch": lambda: [*_torch(num_threads), *convert_peers.torch()],
         "jax": _jax,
         "opencv": lambda: _opencv(num_threads),
         "mkl": _mkl,

@@ -79,9 +79,13 @@ class Compare:
         copy = self.seconds(case, Column(COPY, False), num_threads)
         return copy / own if own and copy else None
 
-    def columns(self) -> list[Column]:
-        """Copies, hptp, peers; then those that allocate."""
-        found = {Column(r.contestant, r.allocates) for r in self.records if r.warm}
+    def columns(self, group: str = "") -> list[Column]:
+        """Copies, hptp, peers of such cases; then those that allocate."""
+        found = {
+            Column(r.contestant, r.allocates)
+            for r in self.records
+            if r.warm and r.case.group.startswith(group)
+        }
         order = [COPY, "memcpy", OURS, "hptp-torch"]
 
         def place(column: Column) -> tuple[bool, int, str]:
@@ -96,17 +100,17 @@ class Compare:
         """One line a case, one table a thread count; the copy itself is always in GB/s."""
         if unit not in UNITS:
             raise ValueError(f"unit {unit!r} is none of {', '.join(UNITS)}")
-        cases = self.cases(group)
-        return "\n\n".join(self._table(unit, cases, n) for n in self.thread_counts())
+        return "\n\n".join(self._table(unit, group, n) for n in self.thread_counts())
 
-    def _table(self, unit: str, cases: Sequence[Case], num_threads: int) -> str:
-        columns = self.columns()
+    def _table(self, unit: str, group: str, num_threads: int) -> str:
+        cases, columns = self.cases(group), self.columns(group)
         cold = Column(OURS, False)
         header = ["case", "dtype", "shape", "perm", *map(str, columns)]
         extra = ["must", "best peer", "kernel", "cold"] if unit == "share" else []
         rows = []
         for case in cases:
-            row = [case.id, case.dtype, "x".join(map(str, case.shape)), _perm_text(case)]
+            dtype = f"{case.dtype}, {case.to_dtype}" if case.to_dtype else case.dtype
+            row = [case.id, dtype, "x".join(map(str, case.shape)), _perm_text(case)]
             row += [self._cell(unit, case, column, num_threads) for column in columns]
             record = self.find(case, cold, num_threads)
             if extra:
@@ -236,7 +240,7 @@ class Compare:
         lines = []
         for num_threads in self.thread_counts():
             rows = [["call", "floor", "f32 2x3x4", "crossover"]]
-            for column in self.columns():
+            for column in self.columns("small"):
                 times = {
                     case.nbytes: seconds
                     for case in self.cases("small")
@@ -272,7 +276,7 @@ class Compare:
         except ImportError:
             raise HptpError(f"{path}: plots need matplotlib (pip install 'hptp[plot]')") from None
         cases, threads = self.cases(group), self.thread_counts()
-        columns = [c for c in self.columns() if c.contestant != COPY]
+        columns = [c for c in self.columns(group) if c.contestant != COPY]
         names = list(dict.fromkeys(column.contestant for column in columns))
         figure = Figure(figsize=(9 * len(threads), 1.5 + 0.9 * len(cases)), layout="constrained")
         FigureCanvasAgg(figure)

@@ -34,6 +34,24 @@ def source(case: Case, seed: int = 0) -> np.ndarray:
     )
 
 
+def converted(x: np.ndarray, case: Case) -> np.ndarray:
+    """The result's elements for those of the permuted source: what NumPy makes of each."""
+    import numpy as np
+
+    if case.to_dtype is None:
+        return x
+    result = x.astype(np.float32)
+    if case.scale is not None:
+        result *= np.float32(case.scale)
+    if case.axis is not None:
+        axes = [i for i, axis in enumerate(case.perm) if axis != case.axis]
+        result += np.expand_dims(np.array(case.shift, np.float32), axes)
+    if case.to_dtype == "float32":
+        return result
+    bits = result.view(np.uint32)  # of ordinary numbers, rounded to the nearest, ties to even
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
 def spoil(dst: np.ndarray) -> None:
     """Touch every page of a destination, and leave nothing there that could pass for a result."""
     import numpy as np

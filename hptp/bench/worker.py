@@ -16,7 +16,7 @@ from hptp.bench.cases import Case
 from hptp.bench.record import Record
 from hptp.bench.suite import Settings
 from hptp.bench.timer import PAUSE_SECONDS, Measurement, Timer, interleaved
-from hptp.bench.verify import mismatch, source, spoil
+from hptp.bench.verify import converted, mismatch, source, spoil
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +30,13 @@ def measure_case(
     rng: random.Random,
 ) -> list[Record]:
     """Let every contestant prove its result; measure those that are right against each other."""
-    job, expected = make_job(case, num_threads, settings.seed)
-    entries = [enter(contestant, job, expected[contestant.permutes]) for contestant in contestants]
+    jobs = make_jobs(case, num_threads, settings.seed)
+    entries = [
+        enter(contestant, *jobs[contestant.permutes])
+        for contestant in contestants
+        if contestant.takes(case)
+    ]
+    job, _ = jobs[True]
     warm = interleaved(
         {str(i): entry.timer for i, entry in enumerate(entries) if not entry.refusal},
         settings.min_run_time,
@@ -59,18 +64,24 @@ def measure_case(
     ]
 
 
-def make_job(
+def make_jobs(
     case: Case, num_threads: int, seed: int = 0
-) -> tuple[peers.Job, dict[bool, np.ndarray]]:
-    """The case's memory, all of it written; and what to expect of who permutes and who copies."""
+) -> dict[bool, tuple[peers.Job, np.ndarray]]:
+    """The job of who permutes, and that of who copies as many bytes, with what to expect of each.
+
+    Their memory is the same, and all of it written, unless the case converts.
+    """
     import numpy as np
 
     src = source(case, seed)
-    dst = np.empty(case.out_shape, case.dtype)
-    spoil(dst)
-    permuted = np.ascontiguousarray(src.transpose(case.perm))
-    copied = src.reshape(case.out_shape)
-    return peers.Job(case, src, dst, num_threads), {True: permuted, False: copied}
+    dst = np.empty(case.out_shape, case.out_dtype)
+    permuted = converted(np.ascontiguousarray(src.transpose(case.perm)), case)
+    job = copies = peers.Job(case, src, dst, num_threads)
+    if case.to_dtype is not None:
+        as_bytes = Case(case.id, case.group, "uint8", (case.moved_bytes // 2,), (0,))
+        src = source(as_bytes, seed)
+        copies = peers.Job(as_bytes, src, np.empty_like(src), num_threads)
+    return {True: (job, permuted), False: (copies, src.reshape(copies.dst.shape))}
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,8 @@ def _plan(job: peers.Job) -> tuple[str, str]:
     """The kernel and the instruction set of hptp's plan for this job."""
     from hptp import _core
 
+    if job.case.to_dtype is not None:
+        return "convert", _core.isa()
     problem = _core.Problem(job.src.itemsize, job.case.shape, job.case.perm)
     plan = _core.Plan(problem, job.num_threads)
     return plan.kernel, plan.isa

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hptp.bench.record import Record, Results
 
 HELP = "measure against other libraries and what memory can do"
-PARTS = ("rows", "pitch", "small", "file")
+PARTS = ("rows", "convert", "pitch", "small", "file")
 QUICK_SIZE = 1 / 8
 QUICK_SECONDS = 0.05
 QUICK_BLOCKS = 3
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_parts,
         default=PARTS,
         metavar="LIST",
-        help="what to measure: some of rows,pitch,small,file (default: all of them)",
+        help=f"what to measure: some of {','.join(PARTS)} (default: all of them)",
     )
     parser.add_argument(
         "--rows",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--size",
         type=float,
         metavar="F",
-        help="scale rows and pitch sweep to F times their bytes, by powers of two (default: 1)",
+        help="scale all but small and file to F times their bytes, by powers of two (default: 1)",
     )
     parser.add_argument(
         "--threads",
@@ -143,6 +143,7 @@ def _cases(args: argparse.Namespace) -> list[Case]:
     size = args.size or (QUICK_SIZE if args.quick else 1.0)
     makers: dict[str, Callable[[], list[Case]]] = {
         "rows": lambda: [row.scaled(size) for row in cases.ROWS],
+        "convert": lambda: [case.scaled(size) for case in cases.conversions()],
         "pitch": lambda: cases.pitch_sweep(size),
         "small": cases.small,
         "file": lambda: _from_file(args.cases) if args.cases else [],
@@ -177,7 +178,7 @@ def _show(results: Results, unit: str) -> None:
 
     compare = Compare(results.records)
     print("\n".join(f"{key}: {value}" for key, value in results.machine.items()))
-    for group in ("rows", "pitch", "file"):
+    for group in ("rows", "convert", "pitch", "file"):
         if compare.cases(group):
             print(f"\n{compare.table(unit, group)}")
     if compare.cases("small"):

@@ -44,6 +44,15 @@ def test_scaling_changes_bytes_by_the_factor(row, size):
         assert [scaled.shape[axis] for axis in kept] == [row.shape[axis] for axis in kept]
 
 
+def test_a_conversion_moves_the_bytes_of_both_types():
+    unscaled, scaled, narrowed, _ = cases.conversions()
+    assert unscaled.moved_bytes == 5 * unscaled.elements
+    assert narrowed.moved_bytes == 6 * narrowed.elements
+    assert (narrowed.to_dtype, narrowed.out_dtype) == ("bfloat16", "uint16")
+    assert scaled.scaled(1 / 8).shape == (8, 224, 224, 3)
+    assert len(scaled.shift) == scaled.shape[scaled.axis]
+
+
 @pytest.mark.parametrize("size", [0, -1, math.inf, math.nan])
 def test_a_senseless_size_is_refused(size):
     with pytest.raises(ValueError, match="size must be positive and finite"):
@@ -72,7 +81,7 @@ def test_small_sizes_reach_from_one_element_to_four_million():
 
 
 def test_a_case_survives_json():
-    for case in [*ROWS, *cases.small()]:
+    for case in [*ROWS, *cases.small(), *cases.conversions()]:
         assert Case.from_json(json.loads(json.dumps(case.to_json()))) == case
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from hptp import _core
 from hptp.bench import peers, worker
-from hptp.bench.cases import ROWS, Case
+from hptp.bench.cases import ROWS, Case, conversions
 from hptp.bench.suite import Settings, environment, measure
 from hptp.bench.verify import mismatch, source, spoil
 
 SMALL = [row.scaled(2**-14) for row in ROWS]
+CONVERTED = [case.scaled(1 / 64) for case in conversions()]
 QUICK = Settings(min_run_time=1e-4, min_blocks=1)
 
 
@@ -20,23 +21,44 @@ def contestant(bind, **settings):
 
 
 def entered(bind, case=SMALL[0], **settings):
-    job, expected = worker.make_job(case, 1)
     peer = contestant(bind, **settings)
-    return worker.enter(peer, job, expected[peer.permutes])
+    return worker.enter(peer, *worker.make_jobs(case, 1)[peer.permutes])
 
 
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*SMALL, *CONVERTED], ids=lambda case: case.id)
 def test_everyone_here_gets_every_row_right_or_refuses_it(case):
     present, _ = peers.contestants(1, None)
     refusals = {}
-    job, expected = worker.make_job(case, 1)
+    jobs = worker.make_jobs(case, 1)
     for peer in present:
-        entry = worker.enter(peer, job, expected[peer.permutes])
+        if not peer.takes(case):
+            continue
+        entry = worker.enter(peer, *jobs[peer.permutes])
         assert not entry.refusal.startswith("wrong"), peer
         if entry.refusal:
             refusals[peer.name] = entry.refusal
     # These do everything; the others may refuse ranks and dtypes.
-    assert not refusals.keys() & {"hptp", "hptp-torch", "numpy", "torch", "memcpy", "nt copy"}
+    able = {"hptp", "hptp-torch", "numpy", "torch", "cast after hptp", "memcpy", "nt copy"}
+    if case.to_dtype == "bfloat16":
+        able -= {"hptp", "numpy"}  # which takes ml_dtypes
+    assert not refusals.keys() & able
+
+
+@pytest.mark.parametrize("case", CONVERTED, ids=lambda case: case.id)
+def test_a_conversion_is_compared_with_those_who_convert_and_a_copy_of_as_many_bytes(case):
+    present, _ = peers.contestants(1, None)
+    names = {peer.name for peer in present if peer.takes(case)}
+    assert {"hptp", "nt copy", "memcpy", "numpy"} <= names
+    assert not names & {"hptp-torch", "jax", "opencv", "mkl"}
+    copies, _ = worker.make_jobs(case, 1)[False]
+    assert copies.src.nbytes + copies.dst.nbytes == case.moved_bytes
+
+
+def test_a_conversion_that_is_one_bit_off_is_caught():
+    job, expected = worker.make_jobs(CONVERTED[2], 1)[True]
+    truncates = (job.src.transpose(job.case.perm).copy().view(np.uint32) >> 16).astype(np.uint16)
+    assert mismatch(expected.copy(), expected) == ""
+    assert mismatch(truncates, expected).startswith("wrong: first at")
 
 
 def test_one_wrong_bit_is_caught():
@@ -52,10 +74,10 @@ def test_one_wrong_bit_is_caught():
 
 
 def test_doing_nothing_is_caught_even_after_a_right_result():
-    job, expected = worker.make_job(SMALL[0], 1)
-    np.copyto(job.dst, expected[True])
+    job, expected = worker.make_jobs(SMALL[0], 1)[True]
+    np.copyto(job.dst, expected)
     lazy = contestant(lambda job: lambda: job.dst)
-    assert worker.enter(lazy, job, expected[True]).refusal == "wrong: first at (0, 0)"
+    assert worker.enter(lazy, job, expected).refusal == "wrong: first at (0, 0)"
 
 
 def test_a_view_is_not_a_permuted_array():
