@@ -12,6 +12,7 @@
 #include "hptp/convert.hpp"
 #include "hptp/dtype.hpp"
 #include "reference.hpp"
+#include "wanted_isa.hpp"
 
 using hptp::bfloat16;
 using hptp::float16;
@@ -427,6 +428,7 @@ void check_errors() {
 }  // namespace
 
 int main() {
+  if (!runs_wanted_isa()) return kSkipped;
 #ifndef HPTP_TINY_BLOCKS  // numbers know no blocks, and all pairs take long to compile
   check_all_pairs(std::make_index_sequence<hptp::kNumDTypes>());
 #endif

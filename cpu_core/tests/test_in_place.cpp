@@ -5,6 +5,7 @@
 #include "check.hpp"
 #include "hptp/in_place.hpp"
 #include "reference.hpp"
+#include "wanted_isa.hpp"
 
 using hptp::Status;
 using reference::Sizes;
@@ -51,9 +52,23 @@ void test_squares() {
   }
 }
 
+// One less and one more than whole tiles and blocks of them.
+void test_kernel_ends() {
+  for (size_t elem_size : {1, 2, 4, 8, 16}) {
+    const int64_t tile = hptp::detail::TileSwapper::tile_elems(static_cast<int64_t>(elem_size));
+    for (int64_t whole : {int64_t{8}, int64_t{16}, int64_t{64}, tile, 2 * tile}) {
+      for (int64_t size : {whole - 1, whole, whole + 1}) {
+        check_packed(elem_size, {size, size}, {1, 0});
+      }
+    }
+  }
+}
+
 void test_strided_squares() {
   check_in_place(4, {40, 40}, {1, 0}, {4 * 57, 4}, 2);
   check_in_place(2, {3, 40, 40}, {0, 2, 1}, {10000, 120, 3}, 2);
+  check_in_place(4, {40, 40}, {1, 0}, {4, 4 * 57}, 2);  // Fortran's order
+  check_in_place(8, {70, 70}, {1, 0}, {8 * 71, 8}, 1);
 }
 
 void test_refusals() {
@@ -78,7 +93,9 @@ void test_refusals() {
 }  // namespace
 
 int main() {
+  if (!runs_wanted_isa()) return kSkipped;
   test_squares();
+  test_kernel_ends();
   test_strided_squares();
   test_refusals();
   return 0;

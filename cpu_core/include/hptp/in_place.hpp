@@ -1,8 +1,9 @@
 // Transposes without a second array: exchanging two axes of equal size.
 //
 // The square is cut into tiles; a tile above the diagonal and its mirror image below change places,
-// each transposed, while both are in the first cache. Other permutations move elements in long
-// cycles, at a fraction of the speed of a copy, and are refused.
+// each transposed on the way through buffers, by the kernels that serve every permutation. Where
+// there are no kernels for the elements, they change places one by one. Other permutations move
+// elements in long cycles, at a fraction of the speed of a copy, and are refused.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,11 @@
 #include <cstring>
 
 #include "cpus.hpp"
+#include "kernels.hpp"
 #include "pool.hpp"
 #include "problem.hpp"
 #include "status.hpp"
+#include "tile_engine.hpp"
 
 namespace hptp {
 namespace detail {
@@ -63,38 +66,91 @@ inline void swap_elements(char* a, char* b, int64_t elem_bytes) {
   }
 }
 
-// Exchanges the tile at (row, column) with its mirror image; on the diagonal, its two halves.
-// kElemBytes 0 takes elements of any size.
-template <int64_t kElemBytes>
-void swap_tiles(const Square& square, int64_t row, int64_t column, int64_t tile) {
+// Exchanges the tile at (row, column) with its mirror image, element by element; on the diagonal,
+// its two halves.
+inline void swap_tiles(const Square& square, int64_t row, int64_t column, int64_t tile) {
   const int64_t last_row = std::min(row + tile, square.size);
   const int64_t last_column = std::min(column + tile, square.size);
   for (int64_t r = row; r < last_row; ++r) {
     for (int64_t c = row == column ? r + 1 : column; c < last_column; ++c) {
-      swap_elements(square.at(r, c), square.at(c, r),
-                    kElemBytes != 0 ? kElemBytes : square.elem_bytes);
+      swap_elements(square.at(r, c), square.at(c, r), square.elem_bytes);
     }
   }
 }
 
-using SwapTiles = void (*)(const Square&, int64_t row, int64_t column, int64_t tile);
+constexpr int64_t kSwapElems = 16;  // the side of a tile whose elements change places one by one
 
-inline SwapTiles tile_swapper(int64_t elem_bytes) {
-  switch (elem_bytes) {
-    case 1:
-      return swap_tiles<1>;
-    case 2:
-      return swap_tiles<2>;
-    case 4:
-      return swap_tiles<4>;
-    case 8:
-      return swap_tiles<8>;
-    case 16:
-      return swap_tiles<16>;
-    default:
-      return swap_tiles<0>;
+#ifdef HPTP_TINY_BLOCKS  // for tests: small squares have many tiles
+constexpr int64_t kSwapRowBytes = 64;
+constexpr int64_t kSwapTileBytes = 256;
+#else
+constexpr int64_t kSwapRowBytes = 512;        // of a tile: bursts of memory
+constexpr int64_t kSwapTileBytes = 64 << 10;  // three of them stay in the second cache
+#endif
+
+// Exchanges tiles through the buffers of a thread. Rows of the square are contiguous.
+class TileSwapper {
+ public:
+  TileSwapper(const Kernel& kernel, int64_t elem_bytes, uint8_t* buffers)
+      : kernel_(kernel),
+        tile_(tile_elems(elem_bytes)),
+        pitch_bytes_(padded(tile_ * elem_bytes)),
+        first_(buffers),
+        second_(first_ + in_bytes(elem_bytes)),
+        turned_(second_ + in_bytes(elem_bytes)) {}
+
+  static int64_t tile_elems(int64_t elem_bytes) {
+    int64_t elems = std::max<int64_t>(kSwapRowBytes / elem_bytes, 1);
+    while (elems > 1 && elems * elems * elem_bytes > kSwapTileBytes) elems /= 2;
+    return elems;
   }
-}
+
+  static int64_t buffer_bytes(int64_t elem_bytes) {
+    const int64_t tile = tile_elems(elem_bytes);
+    return 2 * in_bytes(elem_bytes) + (tile + kSlackRows) * padded(tile * elem_bytes) + kSlackBytes;
+  }
+
+  void swap(const Square& square, int64_t row, int64_t column) const {
+    const int64_t rows = std::min(tile_, square.size - row);
+    const int64_t columns = std::min(tile_, square.size - column);
+    load(square, row, column, rows, columns, first_);
+    if (row != column) load(square, column, row, columns, rows, second_);
+    turn(first_, rows, columns, square, column, row);
+    if (row != column) turn(second_, columns, rows, square, row, column);
+  }
+
+ private:
+  static int64_t in_bytes(int64_t elem_bytes) {
+    const int64_t tile = tile_elems(elem_bytes);
+    return round_up(std::max(tile, kSlackRows) * padded(tile * elem_bytes) + kSlackBytes,
+                    kLineBytes);
+  }
+
+  void load(const Square& square, int64_t row, int64_t column, int64_t rows, int64_t columns,
+            uint8_t* to) const {
+    const size_t bytes = static_cast<size_t>(columns * square.elem_bytes);
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(to + r * pitch_bytes_, square.at(row + r, column), bytes);
+    }
+  }
+
+  // Writes the transpose of what was loaded to (row, column).
+  void turn(const uint8_t* from, int64_t rows, int64_t columns, const Square& square, int64_t row,
+            int64_t column) const {
+    kernel_.run({from, pitch_bytes_, turned_, pitch_bytes_, rows, columns, square.elem_bytes});
+    const size_t bytes = static_cast<size_t>(rows * square.elem_bytes);
+    for (int64_t r = 0; r < columns; ++r) {
+      std::memcpy(square.at(row + r, column), turned_ + r * pitch_bytes_, bytes);
+    }
+  }
+
+  const Kernel& kernel_;
+  const int64_t tile_;
+  const int64_t pitch_bytes_;
+  uint8_t* const first_;
+  uint8_t* const second_;
+  uint8_t* const turned_;
+};
 
 // Square number `index` of the batch the other axes span.
 inline Square square_of(const Problem& problem, const SquareAxes& axes, char* data, int64_t index) {
@@ -109,28 +165,51 @@ inline Square square_of(const Problem& problem, const SquareAxes& axes, char* da
   return {data, outer.size, outer.dst_stride_bytes, inner.dst_stride_bytes, problem.elem_bytes};
 }
 
-// Strips of tiles grow shorter towards the corner of the triangle, so a task is one from either
-// end.
+// Calls swap(row, column) for the tiles of all squares on and above the diagonal. Strips of tiles
+// grow shorter towards the corner of the triangle, so a task is one from either end.
+template <typename Swap>
+void for_each_tile(const Problem& problem, const SquareAxes& axes, char* data, int64_t tile,
+                   int64_t first_task, int64_t last_task, Swap swap) {
+  const int64_t size = problem.axes[axes.outer].size;
+  const int64_t strips = ceil_div(size, tile);
+  const int64_t tasks_per_square = (strips + 1) / 2;
+  for (int64_t task = first_task; task < last_task; ++task) {
+    const Square square = square_of(problem, axes, data, task / tasks_per_square);
+    const int64_t upper = task % tasks_per_square;
+    const int64_t lower = strips - 1 - upper;
+    for (int64_t column = upper * tile; column < size; column += tile) {
+      swap(square, upper * tile, column);
+    }
+    for (int64_t column = lower * tile; upper != lower && column < size; column += tile) {
+      swap(square, lower * tile, column);
+    }
+  }
+}
+
 inline void transpose_squares(const Problem& problem, const SquareAxes& axes, char* data,
                               int num_threads) {
   const int64_t size = problem.axes[axes.outer].size;
-  const int64_t tile = problem.elem_bytes >= 64 ? 8 : 32;
-  const int64_t strips = (size - 1) / tile + 1;
-  const int64_t tasks_per_square = (strips + 1) / 2;
-  const int64_t num_squares = num_bytes(problem) / problem.elem_bytes / size / size;
-  const SwapTiles swap = tile_swapper(problem.elem_bytes);
-  const auto swap_strip = [&](const Square& square, int64_t strip) {
-    for (int64_t column = strip * tile; column < size; column += tile) {
-      swap(square, strip * tile, column, tile);
+  const int64_t elem_bytes = problem.elem_bytes;
+  const int64_t num_squares = num_bytes(problem) / elem_bytes / size / size;
+  const bool adjacent = problem.axes[axes.inner].dst_stride_bytes == elem_bytes;
+  const int kernel = adjacent ? size_class(elem_bytes) : -1;
+  const int64_t tile = kernel >= 0 ? TileSwapper::tile_elems(elem_bytes) : kSwapElems;
+  const int64_t num_tasks = num_squares * ((ceil_div(size, tile) + 1) / 2);
+  parallel_for(num_tasks, num_threads, [&](int64_t first, int64_t last) {
+    uint8_t* const buffers =
+        kernel >= 0 ? thread_buffers(TileSwapper::buffer_bytes(elem_bytes)) : nullptr;
+    if (buffers == nullptr) {
+      for_each_tile(problem, axes, data, tile, first, last,
+                    [&](const Square& square, int64_t row, int64_t column) {
+                      swap_tiles(square, row, column, tile);
+                    });
+      return;
     }
-  };
-  parallel_for(num_squares * tasks_per_square, num_threads, [&](int64_t first, int64_t last) {
-    for (int64_t task = first; task < last; ++task) {
-      const Square square = square_of(problem, axes, data, task / tasks_per_square);
-      const int64_t strip = task % tasks_per_square;
-      swap_strip(square, strip);
-      if (strip != strips - 1 - strip) swap_strip(square, strips - 1 - strip);
-    }
+    const TileSwapper swapper(kernel_set(active_isa()).block[kernel], elem_bytes, buffers);
+    for_each_tile(problem, axes, data, tile, first, last,
+                  [&](const Square& square, int64_t row, int64_t column) {
+                    swapper.swap(square, row, column);
+                  });
   });
 }
 
