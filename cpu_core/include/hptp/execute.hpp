@@ -7,6 +7,7 @@
 
 #include "plan.hpp"
 #include "pool.hpp"
+#include "quad_engine.hpp"
 #include "status.hpp"
 #include "tile_engine.hpp"
 
@@ -58,11 +59,15 @@ void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t*
 inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
                             uint8_t* dst) {
   const TileWalk walk(plan, first, src, dst);
-  uint8_t* buffers = thread_buffers(TileEngine::buffer_bytes(plan));
-  if (buffers != nullptr) {
-    TileEngine(plan, dst, buffers).run(walk, last - first);
-  } else {
+  const bool quads = plan.quads != nullptr;
+  uint8_t* buffers =
+      thread_buffers(quads ? QuadEngine::buffer_bytes(plan) : TileEngine::buffer_bytes(plan));
+  if (buffers == nullptr) {
     move_tiles(plan, walk, last - first);
+  } else if (quads) {
+    QuadEngine(plan, buffers).run(walk, last - first);
+  } else {
+    TileEngine(plan, dst, buffers).run(walk, last - first);
   }
 }
 
@@ -93,12 +98,17 @@ inline MoveShare share_mover(const Plan& plan) {
 // src and dst point at element 0 and do not overlap.
 inline Status execute(const Plan& plan, const void* src, void* dst) {
   if (plan.method == Method::nothing) return Status::ok;
+  if (plan.without_quads != nullptr &&
+      reinterpret_cast<uintptr_t>(dst) % static_cast<uintptr_t>(kLineBytes) != 0) {
+    return execute(*plan.without_quads, src, dst);
+  }
   const int64_t shares = plan.method == Method::copy
                              ? detail::ceil_div(plan.elem_bytes, detail::kCopyBytes)
                              : plan.num_tiles;
   const detail::MoveShare move = detail::share_mover(plan);
   parallel_for(shares, plan.num_threads, [&](int64_t first, int64_t last) {
     move(plan, first, last, static_cast<const uint8_t*>(src), static_cast<uint8_t*>(dst));
+    if (plan.stream) fence_streams();
   });
   return Status::ok;
 }

@@ -68,9 +68,40 @@ struct Block {
   int64_t elem_bytes;
 };
 
+// A quad is what four rows have in one column. Rows of elements are rows of quads after half the
+// work of a transpose, done while they are loaded: what is left to do is to gather the quads of a
+// column, which are whole vectors.
+constexpr int64_t kQuadRows = 4;
+
+// Four rows, side by side → their quads, one column after the other.
+struct QuadRows {
+  const uint8_t* from[kQuadRows];
+  const uint8_t* ahead[kQuadRows];  // what is prefetched meanwhile
+  uint8_t* out;
+};
+
+// Columns of quads → the destination, past the cache.
+struct QuadColumns {
+  const uint8_t* quads;        // of the first four rows and the first column
+  int64_t pitch_bytes;         // to those of the next four rows
+  uint8_t* dst;                // begins with a line, and so does every column
+  const int64_t* dst_offsets;  // bytes, one per column
+  int64_t num_columns;
+  int64_t column_bytes;  // whole lines
+};
+
 using LoadKernel = void (*)(const Load&);
 using BlockKernel = void (*)(const Block&);
 using CopyKernel = void (*)(uint8_t* dst, const uint8_t* src, int64_t bytes);
+
+// exchange does the work of both in turns, one step of each: its columns are whole steps, and so many
+// lines are loaded as leave.
+struct QuadKernels {
+  void (*load)(const QuadRows&, int64_t row_bytes);
+  void (*stream)(const QuadColumns&);
+  void (*exchange)(const QuadColumns&, const QuadRows&);
+};
+constexpr int64_t kQuadStepBytes = kQuadRows * kLineBytes;  // a line of each of four rows
 
 struct Kernel {
   const char* name;
@@ -89,6 +120,7 @@ struct KernelSet {
   // Elements of 1, 2, 4 bytes in 2, 3, 4 channels: [log2 of the size][channels - 2].
   Kernel interleave[3][kMaxChannels - 1];    // rows are the channels, columns leave packed
   Kernel deinterleave[3][kMaxChannels - 1];  // columns are the channels, rows come packed
+  QuadKernels quads[3];  // elements of 4, 8, 16 bytes; null where vectors hold none
   LoadKernel load;
   CopyKernel
       stream;  // past the cache, as whole lines; ordinary stores for what is left at the ends
@@ -211,6 +243,13 @@ HPTP_END_TARGET
 #endif
 
 namespace hptp {
+
+// Makes what this thread has written past the cache visible to others before what it writes next.
+inline void fence_streams() {
+#if defined(HPTP_X86)
+  _mm_sfence();
+#endif
+}
 
 // The kernels of a set that is_available().
 inline const KernelSet& kernel_set(Isa isa) {

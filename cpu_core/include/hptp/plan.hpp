@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,12 @@ struct Plan {
   std::vector<int64_t> src_offsets;
   std::vector<int64_t> dst_offsets;
 
-  // Method tiles.
+  // Method tiles, by way of quads (see kernels.hpp): the runs of a tile, the tables and the pitch
+  // above and below count, and what to do where the destination does not begin with a line.
+  const QuadKernels* quads;
+  std::shared_ptr<const Plan> without_quads;
+
+  // Method tiles, through a second buffer.
   const Kernel* block;
   const Kernel* small_block;  // for blocks of fewer rows or columns than that one takes
   Run rows;
@@ -72,7 +78,7 @@ struct Plan {
   bool rows_adjacent;       // rows follow one another in the source
   bool rows_packed;         // and are loaded as one
   bool direct;              // rows are used where they are, and not loaded into a buffer
-  int64_t in_pitch_bytes;   // of the rows
+  int64_t in_pitch_bytes;   // of the rows, or from four rows' quads to the next four's
   int64_t out_pitch_bytes;  // of the columns, in their buffer
 };
 
@@ -82,6 +88,7 @@ namespace detail {
 constexpr int64_t kRowsBytes = 64;
 constexpr int64_t kColumnsBytes = 64;
 constexpr int64_t kMaxRunBytes = 256;
+constexpr int64_t kQuadColumnsBytes = 128;
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
 constexpr int64_t kMinRowBytes = 24;
@@ -93,6 +100,7 @@ inline int64_t min_stream_bytes() { return 256; }
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
 constexpr int64_t kMaxRunBytes = 4 << 10;   // of a side that has the other's share of a tile
+constexpr int64_t kQuadColumnsBytes = 2048;
 constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
 constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
 constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
@@ -261,6 +269,45 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   choose_kernel(plan, problem, rows);
 }
 
+// Cuts rows so that a tile has whole steps of them: one, up to four where an axis does not divide.
+inline bool cut_quad_rows(const Problem& problem, const Side& side, Run* run) {
+  const int axis = side.axes[side.num_axes - 1];
+  const int64_t size = problem.axes[axis].size;
+  const int64_t part_bytes = side.elems / size * problem.elem_bytes;
+  for (int64_t bytes = kQuadStepBytes; bytes <= 4 * kQuadStepBytes; bytes += kQuadStepBytes) {
+    const int64_t part = bytes / part_bytes;
+    if (part == 0 || part * part_bytes != bytes || part > size) continue;
+    *run = {bytes / problem.elem_bytes, part == size ? -1 : axis, part,
+            part_bytes / problem.elem_bytes};
+    return size * part_bytes % kLineBytes == 0;
+  }
+  return false;
+}
+
+// Tiles by way of quads, which take a destination of whole lines.
+inline bool try_quads(Plan* plan, const Problem& problem) {
+  const int size = size_class(problem.elem_bytes) - 2;
+  if (!plan->stream || size < 0 || plan->set->quads[size].load == nullptr) return false;
+  Side rows{dst_stride, {}, 0, 1};
+  Side columns{src_stride, {}, 0, 1};
+  rows.take(problem, unit_axis(problem, dst_stride));
+  columns.take(problem, unit_axis(problem, src_stride));
+  const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
+  extend_sides(problem, &rows, kQuadStepBytes / problem.elem_bytes, &columns, want_columns);
+  if (!cut_quad_rows(problem, rows, &plan->rows)) return false;
+  plan->columns = cut(problem, columns, want_columns);
+  const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
+  if (row_bytes < kQuadColumnsBytes / 4) return false;
+  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
+  plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
+  set_loops(plan, problem, rows, columns);
+  if (!has_whole_lines(*plan)) return false;
+  plan->quads = &plan->set->quads[size];
+  plan->columns_per_run = 1;
+  plan->in_pitch_bytes = kQuadRows * padded(row_bytes);
+  return true;
+}
+
 // The destination's innermost axes, some hundred elements of them, are a tile.
 inline void plan_elements(Plan* plan, const Problem& problem) {
   Side elems{dst_stride, {}, 0, 1};
@@ -295,7 +342,17 @@ inline bool try_tiles(Plan* plan, const Problem& problem) {
   plan_tiles(&tiles, problem, row_axis, column_axis);
   const int64_t tile_bytes = tiles.rows.elems * tiles.columns.elems * problem.elem_bytes;
   if (tile_bytes < kMinTileBytes && tiles.num_tiles > 1) return false;
-  *plan = std::move(tiles);
+  tiles.method = Method::tiles;
+  tiles.kernel = tiles.block->name;
+  Plan quads = *plan;
+  if (!tiles.direct && try_quads(&quads, problem)) {
+    quads.method = Method::tiles;
+    quads.kernel = "quads";
+    quads.without_quads = std::make_shared<const Plan>(std::move(tiles));
+    *plan = std::move(quads);
+  } else {
+    *plan = std::move(tiles);
+  }
   return true;
 }
 
@@ -320,13 +377,11 @@ inline Plan make_plan(const Problem& problem, int num_threads, Isa isa = active_
   } else if (folded.elem_bytes >= detail::kMinRowBytes) {
     plan.method = Method::rows;
     detail::plan_rows(&plan, folded);
-  } else if (detail::try_tiles(&plan, folded)) {
-    plan.method = Method::tiles;
-  } else {
+  } else if (!detail::try_tiles(&plan, folded)) {
     plan.method = Method::elements;
     detail::plan_elements(&plan, folded);
   }
-  plan.kernel = plan.method == Method::tiles ? plan.block->name : to_string(plan.method);
+  if (plan.kernel == nullptr) plan.kernel = to_string(plan.method);
   return plan;
 }
 

@@ -56,6 +56,10 @@ HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t step_bytes) {
   v = _mm512_inserti32x4(v, load_lane(p + 2 * step_bytes), 2);
   return _mm512_inserti32x4(v, load_lane(p + 3 * step_bytes), 3);
 }
+HPTP_INLINE Vec load_halves(const uint8_t* p, int64_t step_bytes) {
+  const Vec lower = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i*)p));
+  return _mm512_inserti64x4(lower, _mm256_loadu_si256((const __m256i*)(p + step_bytes)), 1);
+}
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t step_bytes, Vec v) {
   _mm_storeu_si128((__m128i*)p, _mm512_castsi512_si128(v));
   _mm_storeu_si128((__m128i*)(p + step_bytes), _mm512_extracti32x4_epi32(v, 1));
