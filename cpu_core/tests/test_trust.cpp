@@ -1,6 +1,7 @@
 // What must hold when the system is against us: allocations and threads that fail, fork after use,
 // many callers at once. Each failure is an error code or a slower right answer, never anything
 // else.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -9,6 +10,8 @@
 
 #include "check.hpp"
 #include "hptp.h"
+#include "hptp/convert.hpp"
+#include "hptp/in_place.hpp"
 
 #if defined(__linux__)
 #include <dlfcn.h>
@@ -30,6 +33,11 @@ bool may_allocate() {
 
 }  // namespace
 
+// Where GCC inlines one of the pair, it takes the other for the C++ library's.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 void* operator new(size_t size) {
   void* memory = may_allocate() ? std::malloc(size) : nullptr;
   if (memory == nullptr) throw std::bad_alloc();
@@ -41,6 +49,19 @@ void* operator new(size_t size, const std::nothrow_t&) noexcept {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+
+// The buffers of conversions are arrays, aligned more than usual.
+#if defined(_MSC_VER)
+void* operator new[](size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return may_allocate() ? _aligned_malloc(size, static_cast<size_t>(alignment)) : nullptr;
+}
+void operator delete[](void* memory, std::align_val_t) noexcept { _aligned_free(memory); }
+#else
+void* operator new[](size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return may_allocate() ? std::aligned_alloc(static_cast<size_t>(alignment), size) : nullptr;
+}
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+#endif
 
 #if defined(__linux__)
 namespace {
@@ -114,11 +135,82 @@ void check_allocation_failures() {
   CHECK(status == HPTP_ERR_OUT_OF_MEMORY && plan == nullptr);
 }
 
+// Bytes, large enough for several slabs and threads, and where they go as floats.
+class Image {
+ public:
+  explicit Image(int64_t rows) : rows_(rows), src_(rows * kColumns), dst_(rows * kColumns, -1) {
+    for (size_t i = 0; i < src_.size(); ++i) src_[i] = static_cast<uint8_t>(i * 7);
+  }
+
+  hptp::Status transpose(int num_threads) {
+    const int64_t shape[] = {rows_, kColumns};
+    const int64_t perm[] = {1, 0};
+    return hptp::permute_convert(src_.data(), dst_.data(), 2, shape, perm, num_threads);
+  }
+
+  bool is_transposed() const {
+    for (int64_t i = 0; i < rows_ * kColumns; ++i) {
+      const size_t from = static_cast<size_t>(i % rows_ * kColumns + i / rows_);
+      if (dst_[static_cast<size_t>(i)] != src_[from]) return false;
+    }
+    return true;
+  }
+
+  bool is_untouched() const {
+    return std::all_of(dst_.begin(), dst_.end(), [](float value) { return value == -1; });
+  }
+
+ private:
+  static constexpr int64_t kColumns = 700;
+  int64_t rows_;
+  std::vector<uint8_t> src_;
+  std::vector<float> dst_;
+};
+
+// Conversion needs its buffers; without a plan it moves elements one by one.
+void check_conversion_failures() {
+  for (int allowed = 0; allowed < 40; ++allowed) {
+    Image image(700 + allowed);
+    allocations_left = allowed;
+    const hptp::Status status = image.transpose(4);
+    allocations_left = -1;
+    CHECK(allowed != 0 || status == hptp::Status::out_of_memory);
+    CHECK(status == hptp::Status::ok ? image.is_transposed()
+                                     : status == hptp::Status::out_of_memory);
+    CHECK(status == hptp::Status::ok || image.is_untouched());
+  }
+}
+
+bool transposes_in_place(int64_t size, int allowed) {
+  std::vector<int32_t> data(static_cast<size_t>(size * size));
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<int32_t>(i);
+  const int64_t shape[] = {size, size};
+  const int64_t perm[] = {1, 0};
+  allocations_left = allowed;
+  const hptp::Status status =
+      hptp::permute_in_place(data.data(), sizeof(int32_t), 2, shape, perm, nullptr, 4);
+  allocations_left = -1;
+  for (int64_t i = 0; i < size * size; ++i) {
+    if (data[static_cast<size_t>(i)] != i % size * size + i / size) return false;
+  }
+  return status == hptp::Status::ok;
+}
+
+// Elements change places without memory as well; on threads that have no buffers from earlier.
+void check_in_place_failures() {
+  for (int allowed = 0; allowed < 4; ++allowed) {
+    std::thread([=] { CHECK(transposes_in_place(500, allowed)); }).join();
+  }
+}
+
 #if defined(__linux__)
 void check_thread_failures() {
   threads_fail = true;
   Matrix alone(1500);
   CHECK(alone.transpose(7) == HPTP_OK && alone.is_transposed());
+  Image converted_alone(1500);
+  CHECK(converted_alone.transpose(7) == hptp::Status::ok && converted_alone.is_transposed());
+  CHECK(transposes_in_place(1500, -1));
   threads_fail = false;
   Matrix together(1501);
   CHECK(together.transpose(7) == HPTP_OK && together.is_transposed());
@@ -146,6 +238,9 @@ void check_many_callers() {
       for (int repeat = 0; repeat < 5; ++repeat) {
         Matrix matrix(700 + 10 * i + repeat);
         CHECK(matrix.transpose(1 + i % 4) == HPTP_OK && matrix.is_transposed());
+        Image image(400 + 10 * i + repeat);
+        CHECK(image.transpose(1 + i % 4) == hptp::Status::ok && image.is_transposed());
+        CHECK(transposes_in_place(300 + 10 * i + repeat, -1));
       }
     });
   }
@@ -178,6 +273,8 @@ void check_shared_plan() {
 
 int main() {
   check_allocation_failures();
+  check_conversion_failures();
+  check_in_place_failures();
 #if defined(__linux__)
   check_thread_failures();
   check_fork();
