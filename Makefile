@@ -46,7 +46,8 @@ sanitize: $(VENV)/.test
 fuzz: $(VENV)/.test
 	cd cpu_core && export PATH="$(abspath $(VENV))/bin:$$PATH" && \
 	  cmake --preset fuzz && cmake --build --preset fuzz
-	build/core-fuzz/fuzz/fuzz_c_api -max_total_time=$(FUZZ_SECONDS)
+	build/core-fuzz/fuzz/fuzz_c_api -max_total_time=$$(($(FUZZ_SECONDS) / 2))
+	build/core-fuzz/fuzz/fuzz_convert -max_total_time=$$(($(FUZZ_SECONDS) / 2))
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .
