@@ -20,8 +20,8 @@ constexpr int64_t kSlabBytes = 256 << 10;  // half of a second cache that is com
 constexpr int64_t kBurstBytes = 1 << 10;
 #endif
 
-// In a slab of numbers of so many bytes. Measured: four times this took no longer, and a quarter of
-// it up to twice as long, since runs become short.
+// In a slab of numbers of so many bytes. On a Zen 3 guest a quarter of it takes up to twice as
+// long, since runs become short.
 inline int64_t slab_elems(int64_t elem_bytes) {
   return std::min(kMaxSlabElems, kSlabBytes / elem_bytes);
 }
