@@ -65,7 +65,7 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
   if (buffers == nullptr) {
     move_tiles(plan, walk, last - first);
   } else if (quads) {
-    QuadEngine(plan, buffers).run(walk, last - first);
+    QuadEngine(plan, dst, buffers).run(walk, last - first);
   } else {
     TileEngine(plan, dst, buffers).run(walk, last - first);
   }
@@ -98,9 +98,8 @@ inline MoveShare share_mover(const Plan& plan) {
 // src and dst point at element 0 and do not overlap.
 inline Status execute(const Plan& plan, const void* src, void* dst) {
   if (plan.method == Method::nothing) return Status::ok;
-  if (plan.without_quads != nullptr &&
-      reinterpret_cast<uintptr_t>(dst) % static_cast<uintptr_t>(kLineBytes) != 0) {
-    return execute(*plan.without_quads, src, dst);
+  if (plan.quads != nullptr && !detail::QuadEngine::serves(plan, static_cast<uint8_t*>(dst))) {
+    return execute(*plan.unaligned, src, dst);
   }
   const int64_t shares = plan.method == Method::copy
                              ? detail::ceil_div(plan.elem_bytes, detail::kCopyBytes)

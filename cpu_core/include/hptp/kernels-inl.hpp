@@ -196,26 +196,22 @@ HPTP_INLINE Vec gather_quads(const uint8_t* from, int64_t pitch_bytes) {
   }
 }
 
-// Some lines of a column.
-template <int kQuadBytes>
-HPTP_INLINE void stream_quads(const uint8_t* from, int64_t pitch_bytes, uint8_t* dst,
-                              int64_t bytes) {
+// Whole lines of a column: put(to, vector) for each vector. Each column prefetches its share of the
+// lines that hold the quads of later ones.
+template <int kQuadBytes, typename Put>
+HPTP_INLINE void put_column(const uint8_t* from, int64_t pitch_bytes, int64_t column, uint8_t* to,
+                            int64_t bytes, Put put) {
+  constexpr int kQuadsPerLine = kLineBytes / kQuadBytes;
+  const uint8_t* next = from + column % kQuadsPerLine * pitch_bytes + kLineBytes;
   for (int64_t at = 0; at < bytes; at += kLineBytes) {
+    if (kQuadsPerLine > 1) prefetch<false>(next);
     HPTP_UNROLL
     for (int i = 0; i < kLineBytes; i += kVecBytes) {
       const uint8_t* quad = from + i / kQuadBytes * pitch_bytes + i % kQuadBytes;
-      stream(dst + at + i, gather_quads<kQuadBytes>(quad, pitch_bytes));
+      put(to + at + i, gather_quads<kQuadBytes>(quad, pitch_bytes));
     }
-    from += kLineBytes / kQuadBytes * pitch_bytes;
-  }
-}
-
-template <int kElemBytes>
-void stream_quad_columns(const QuadColumns& columns) {
-  constexpr int kQuadBytes = kQuadRows * kElemBytes;
-  for (int64_t i = 0; i < columns.num_columns; ++i) {
-    stream_quads<kQuadBytes>(columns.quads + i * kQuadBytes, columns.pitch_bytes,
-                             columns.dst + columns.dst_offsets[i], columns.column_bytes);
+    from += kQuadsPerLine * pitch_bytes;
+    next += kQuadsPerLine * pitch_bytes;
   }
 }
 
@@ -224,7 +220,6 @@ void stream_quad_columns(const QuadColumns& columns) {
 template <int kElemBytes>
 void exchange_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
   constexpr int kQuadBytes = kQuadRows * kElemBytes;
-  constexpr int kQuadsPerLine = kLineBytes / kQuadBytes;
   const QuadColumns columns = all_columns;
   const QuadRows rows = all_rows;
   const uint8_t* quads = columns.quads;
@@ -237,12 +232,8 @@ void exchange_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
       load_quad_step<kElemBytes>(rows, at, out);
       at += kLineBytes;
       out += kQuadStepBytes;
-      if (kQuadsPerLine > 1) {  // the next line of quads, a part of its rows for every column
-        const uint8_t* next = from + column % kQuadsPerLine * columns.pitch_bytes + kLineBytes;
-        HPTP_UNROLL
-        for (int k = 0; k < 4; ++k) prefetch<false>(next + k * kQuadsPerLine * columns.pitch_bytes);
-      }
-      stream_quads<kQuadBytes>(from, columns.pitch_bytes, dst, kQuadStepBytes);
+      put_column<kQuadBytes>(from, columns.pitch_bytes, column, dst, kQuadStepBytes,
+                             [](uint8_t* to, Vec v) { stream(to, v); });
       from += kQuadStepBytes / kQuadBytes * columns.pitch_bytes;
       dst += kQuadStepBytes;
     }
@@ -310,6 +301,17 @@ inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
   if (at != bytes) std::memcpy(dst + at, src + at, static_cast<size_t>(bytes - at));
 }
 
+template <int kElemBytes>
+void write_quads(const QuadColumns& columns) {
+  constexpr int kQuadBytes = kQuadRows * kElemBytes;
+  alignas(64) uint8_t held[kMaxQuadColumnBytes + kLineBytes];
+  for (int64_t column = 0; column < columns.num_columns; ++column) {
+    put_column<kQuadBytes>(columns.quads + column * kQuadBytes, columns.pitch_bytes, column, held,
+                           columns.column_bytes, [](uint8_t* to, Vec v) { store(to, v); });
+    copy(columns.dst + columns.dst_offsets[column], held, columns.column_bytes);
+  }
+}
+
 #endif
 
 // Loads kSide rows side by side.
@@ -362,7 +364,7 @@ inline void load_rows(const Load& load) {
 #define HPTP_PIXELS(size, n) {"elements", element_block<size>, 1, n}
 #else
 #define HPTP_SQUARES(size) {"squares", square_block<size>, 1, 1}
-#define HPTP_QUADS(size) {load_quads<size>, stream_quad_columns<size>, exchange_quads<size>}
+#define HPTP_QUADS(size) {load_quads<size>, write_quads<size>, exchange_quads<size>}
 #define HPTP_CHANNELS(size, n) {"interleave", interleave_block<size, n>, n, kVecBytes / size}
 #define HPTP_PIXELS(size, n) {"deinterleave", deinterleave_block<size, n>, kVecBytes / size, n}
 #endif

@@ -82,26 +82,28 @@ struct QuadRows {
 
 // Columns of quads → the destination, past the cache.
 struct QuadColumns {
-  const uint8_t* quads;        // of the first four rows and the first column
-  int64_t pitch_bytes;         // to those of the next four rows
-  uint8_t* dst;                // begins with a line, and so does every column
+  const uint8_t* quads;  // of the first four rows and the first column
+  int64_t pitch_bytes;   // to those of the next four rows
+  uint8_t* dst;
   const int64_t* dst_offsets;  // bytes, one per column
   int64_t num_columns;
-  int64_t column_bytes;  // whole lines
+  int64_t column_bytes;  // at most kMaxQuadColumnBytes
 };
 
 using LoadKernel = void (*)(const Load&);
 using BlockKernel = void (*)(const Block&);
 using CopyKernel = void (*)(uint8_t* dst, const uint8_t* src, int64_t bytes);
 
-// exchange does the work of both in turns, one step of each: its columns are whole steps, and so many
-// lines are loaded as leave.
+constexpr int64_t kQuadStepBytes = kQuadRows * kLineBytes;  // a line of each of four rows
+constexpr int64_t kMaxQuadColumnBytes = 4 * kQuadStepBytes + kLineBytes;
+
+// exchange loads and writes in turns, as many lines of each: its columns begin with a line and are
+// whole steps.
 struct QuadKernels {
   void (*load)(const QuadRows&, int64_t row_bytes);
-  void (*stream)(const QuadColumns&);
+  void (*write)(const QuadColumns&);
   void (*exchange)(const QuadColumns&, const QuadRows&);
 };
-constexpr int64_t kQuadStepBytes = kQuadRows * kLineBytes;  // a line of each of four rows
 
 struct Kernel {
   const char* name;
@@ -225,6 +227,7 @@ HPTP_BEGIN_TARGET("avx512f,avx512bw")
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593, in avx512fintrin.h
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #define HPTP_ISA_NOW HPTP_ISA_AVX512
 #include "kernels-inl.hpp"

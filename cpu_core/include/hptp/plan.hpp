@@ -61,14 +61,13 @@ struct Plan {
   std::vector<int64_t> src_offsets;
   std::vector<int64_t> dst_offsets;
 
-  // Method tiles, by way of quads (see kernels.hpp): the runs of a tile, the tables and the pitch
-  // above and below count, and what to do where the destination does not begin with a line.
-  const QuadKernels* quads;
-  std::shared_ptr<const Plan> without_quads;
-
-  // Method tiles, through a second buffer.
-  const Kernel* block;
-  const Kernel* small_block;  // for blocks of fewer rows or columns than that one takes
+  // Method tiles.
+  const QuadKernels* quads;               // by way of quads; null: through a second buffer
+  int64_t shift_rows;                     // their tiles may be shifted by fewer rows than that
+  int64_t row_stride_bytes;               // of the source, where they may
+  std::shared_ptr<const Plan> unaligned;  // what to do with a destination that begins elsewhere
+  const Kernel* block;                    // not by way of quads
+  const Kernel* small_block;              // for blocks of fewer rows or columns than that one takes
   Run rows;
   Run columns;
   int64_t lead_rows;        // rows before a tile's own, which it may need to fill its first lines
@@ -99,7 +98,7 @@ inline int64_t min_stream_bytes() { return 256; }
 #else
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
-constexpr int64_t kMaxRunBytes = 4 << 10;   // of a side that has the other's share of a tile
+constexpr int64_t kMaxRunBytes = 4 << 10;  // of a side that has the other's share of a tile
 constexpr int64_t kQuadColumnsBytes = 2048;
 constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
 constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
@@ -157,8 +156,9 @@ inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, cons
                    });
 }
 
-// A power of two as pitch would put all rows (or columns) in a few sets of the cache.
-inline int64_t padded(int64_t bytes) { return round_up(bytes, kLineBytes) + kLineBytes; }
+// An odd number of lines: a power of two as pitch would put all rows (or columns) in a few sets of
+// the cache.
+inline int64_t padded(int64_t bytes) { return (ceil_div(bytes, kLineBytes) | 1) * kLineBytes; }
 
 // Where tiles do not begin with a line of the destination, the line between two of them belongs to
 // the later one, which reads again what it needs of the rows before.
@@ -261,7 +261,7 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
 
   plan->rows = cut(problem, rows, want_rows);
   const int64_t most_columns = elems(kTileBytes) / (plan->rows.elems + elems(kLineBytes));
-  plan->columns = cut(problem, columns, std::min(want_columns, most_columns));
+  plan->columns = cut(problem, columns, std::min(want_columns, most_columns), most_columns);
   set_rows(plan, problem, rows);
   set_columns(plan, problem, columns);
   set_loops(plan, problem, rows, columns);
@@ -269,22 +269,23 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   choose_kernel(plan, problem, rows);
 }
 
-// Cuts rows so that a tile has whole steps of them: one, up to four where an axis does not divide.
+// Cuts rows so that a tile has whole steps of them: one, or more where an axis does not divide.
 inline bool cut_quad_rows(const Problem& problem, const Side& side, Run* run) {
   const int axis = side.axes[side.num_axes - 1];
   const int64_t size = problem.axes[axis].size;
-  const int64_t part_bytes = side.elems / size * problem.elem_bytes;
-  for (int64_t bytes = kQuadStepBytes; bytes <= 4 * kQuadStepBytes; bytes += kQuadStepBytes) {
+  const int64_t part_elems = side.elems / size;
+  const int64_t part_bytes = part_elems * problem.elem_bytes;
+  for (int64_t bytes = kQuadStepBytes; bytes <= kMaxQuadColumnBytes; bytes += kQuadStepBytes) {
     const int64_t part = bytes / part_bytes;
-    if (part == 0 || part * part_bytes != bytes || part > size) continue;
-    *run = {bytes / problem.elem_bytes, part == size ? -1 : axis, part,
-            part_bytes / problem.elem_bytes};
-    return size * part_bytes % kLineBytes == 0;
+    if (part > size || part * part_bytes != bytes) continue;
+    *run = {part * part_elems, part == size ? -1 : axis, part, part_elems};
+    return true;
   }
   return false;
 }
 
-// Tiles by way of quads, which take a destination of whole lines.
+// Tiles by way of quads. Columns must begin with a line, or all as far behind one: where they are
+// parts of one axis, the parts are shifted (see quad_engine.hpp).
 inline bool try_quads(Plan* plan, const Problem& problem) {
   const int size = size_class(problem.elem_bytes) - 2;
   if (!plan->stream || size < 0 || plan->set->quads[size].load == nullptr) return false;
@@ -295,13 +296,18 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
   const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
   extend_sides(problem, &rows, kQuadStepBytes / problem.elem_bytes, &columns, want_columns);
   if (!cut_quad_rows(problem, rows, &plan->rows)) return false;
-  plan->columns = cut(problem, columns, want_columns);
+  plan->columns =
+      cut(problem, columns, want_columns, kTileBytes / problem.elem_bytes / plan->rows.elems);
   const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
   if (row_bytes < kQuadColumnsBytes / 4) return false;
-  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
   plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
   set_loops(plan, problem, rows, columns);
   if (!has_whole_lines(*plan)) return false;
+  if (rows.num_axes == 1 && plan->rows.part_axis >= 0) {
+    plan->shift_rows = kLineBytes / problem.elem_bytes;
+    plan->row_stride_bytes = src_stride(problem.axes[rows.axes[0]]);
+  }
+  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems + plan->shift_rows, src_stride);
   plan->quads = &plan->set->quads[size];
   plan->columns_per_run = 1;
   plan->in_pitch_bytes = kQuadRows * padded(row_bytes);
@@ -348,7 +354,7 @@ inline bool try_tiles(Plan* plan, const Problem& problem) {
   if (!tiles.direct && try_quads(&quads, problem)) {
     quads.method = Method::tiles;
     quads.kernel = "quads";
-    quads.without_quads = std::make_shared<const Plan>(std::move(tiles));
+    quads.unaligned = std::make_shared<const Plan>(std::move(tiles));
     *plan = std::move(quads);
   } else {
     *plan = std::move(tiles);

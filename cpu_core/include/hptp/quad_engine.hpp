@@ -20,19 +20,28 @@ namespace detail {
 
 class QuadEngine {
  public:
-  QuadEngine(const Plan& plan, uint8_t* buffers)
-      : plan_(plan), front_(buffers), back_(buffers + tile_bytes(plan)) {}
+  // Whether its tiles can be made to begin with lines of a destination.
+  static bool serves(const Plan& plan, const uint8_t* dst) {
+    return behind_line(dst) == 0 ||
+           (plan.shift_rows > 0 && behind_line(dst) % plan.elem_bytes == 0);
+  }
+
+  QuadEngine(const Plan& plan, const uint8_t* dst, uint8_t* buffers)
+      : plan_(plan),
+        shift_rows_(behind_line(dst) / plan.elem_bytes),
+        front_(buffers),
+        back_(buffers + tile_bytes(plan)) {}
 
   static int64_t buffer_bytes(const Plan& plan) { return 2 * tile_bytes(plan); }
 
   void run(TileWalk walk, int64_t num_tiles) {
-    Tile tile = walk.tile();
+    Tile tile = shifted(walk.tile());
     start_loading(tile);
     while (loads()) load_rest_of_rows();
     for (int64_t i = 1; i <= num_tiles; ++i) {
       std::swap(front_, back_);
       walk.advance();
-      const Tile next = walk.tile();
+      const Tile next = shifted(walk.tile());
       if (i < num_tiles) start_loading(next);
       write(tile);
       while (loads()) load_rest_of_rows();
@@ -41,8 +50,25 @@ class QuadEngine {
   }
 
  private:
+  static int64_t behind_line(const uint8_t* p) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p) & (kLineBytes - 1));
+  }
+
   static int64_t tile_bytes(const Plan& plan) {
-    return plan.rows.elems / kQuadRows * plan.in_pitch_bytes;
+    return ceil_div(plan.rows.elems + plan.shift_rows, kQuadRows) * plan.in_pitch_bytes;
+  }
+
+  // Where the destination begins so many rows behind a line, tiles begin so many rows earlier: the
+  // first one is shorter, and the last one longer.
+  Tile shifted(Tile tile) const {
+    if (tile.first) {
+      tile.rows -= tile.last ? 0 : shift_rows_;
+    } else {
+      tile.src -= shift_rows_ * plan_.row_stride_bytes;
+      tile.dst -= shift_rows_ * plan_.elem_bytes;
+      tile.rows += tile.last ? shift_rows_ : 0;
+    }
+    return tile;
   }
 
   // From here on loads() is true until all rows of the tile are in the front buffer.
@@ -57,15 +83,16 @@ class QuadEngine {
   bool loads() const { return row_ < num_rows_; }
 
   // Prefetched are the next four rows; behind the last, those of the tile that continues this one.
+  // Where there are fewer than four, the last one stands in for those missing.
   void start_rows() {
     left_bytes_ = row_bytes_;
     rows_.out = front_ + row_ / kQuadRows * plan_.in_pitch_bytes;
+    const int64_t* offsets = plan_.src_offsets.data();
     for (int64_t k = 0; k < kQuadRows; ++k) {
-      const int64_t next = row_ + k + kQuadRows;
-      rows_.from[k] = src_ + plan_.src_offsets[static_cast<size_t>(row_ + k)];
-      rows_.ahead[k] = next < num_rows_
-                           ? src_ + plan_.src_offsets[static_cast<size_t>(next)]
-                           : src_ + plan_.src_offsets[static_cast<size_t>(k)] + row_bytes_;
+      const int64_t row = std::min(row_ + k, num_rows_ - 1);
+      const int64_t next = row + kQuadRows;
+      rows_.from[k] = src_ + offsets[row];
+      rows_.ahead[k] = src_ + (next < num_rows_ ? offsets[next] : offsets[k] + row_bytes_);
     }
   }
 
@@ -77,37 +104,39 @@ class QuadEngine {
 
   void write(const Tile& tile) {
     const int64_t bytes = tile.rows * plan_.elem_bytes;
-    const int64_t steps = bytes % kQuadStepBytes == 0 ? bytes / kQuadStepBytes : 0;
-    QuadColumns columns{back_,        plan_.in_pitch_bytes,
-                        tile.dst,     plan_.dst_offsets.data(),
-                        tile.columns, bytes};
+    const bool exchanges = bytes % kQuadStepBytes == 0 && behind_line(tile.dst) == 0;
+    QuadColumns columns{
+        back_, plan_.in_pitch_bytes, tile.dst, plan_.dst_offsets.data(), tile.columns, bytes};
     for (int64_t left = tile.columns; left > 0; left -= columns.num_columns) {
       columns.num_columns = left;
-      if (loads() && steps != 0) {
-        columns.num_columns = std::min(left, left_bytes_ / kLineBytes / steps);
-        exchange(columns);
+      if (exchanges && loads()) {
+        exchange(&columns);
       } else {
-        plan_.quads->stream(columns);
+        plan_.quads->write(columns);
       }
       columns.quads += columns.num_columns * kQuadRows * plan_.elem_bytes;
       columns.dst_offsets += columns.num_columns;
     }
   }
 
-  // Writes columns and loads as many lines; if there are none, what the rows have left.
-  void exchange(const QuadColumns& columns) {
-    plan_.quads->exchange(columns, rows_);
-    const int64_t bytes = columns.num_columns * columns.column_bytes / kQuadRows;
+  // Writes as many columns as the rows that are coming have lines for, and loads those; if there
+  // are none, it loads what the rows have left.
+  void exchange(QuadColumns* columns) {
+    const int64_t steps = columns->column_bytes / kQuadStepBytes;
+    columns->num_columns = std::min(columns->num_columns, left_bytes_ / kLineBytes / steps);
+    const int64_t loaded_bytes = columns->num_columns * steps * kLineBytes;
+    plan_.quads->exchange(*columns, rows_);
     for (int64_t k = 0; k < kQuadRows; ++k) {
-      rows_.from[k] += bytes;
-      rows_.ahead[k] += bytes;
+      rows_.from[k] += loaded_bytes;
+      rows_.ahead[k] += loaded_bytes;
     }
-    rows_.out += kQuadRows * bytes;
-    left_bytes_ -= bytes;
-    if (left_bytes_ / kLineBytes * kQuadStepBytes < columns.column_bytes) load_rest_of_rows();
+    rows_.out += kQuadRows * loaded_bytes;
+    left_bytes_ -= loaded_bytes;
+    if (left_bytes_ < steps * kLineBytes) load_rest_of_rows();
   }
 
   const Plan& plan_;
+  const int64_t shift_rows_;
   uint8_t* front_;  // the quads of the next tile
   uint8_t* back_;   // of this one
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels.hpp"
@@ -73,14 +74,17 @@ inline void extend_sides(const Problem& problem, Side* rows, int64_t want_rows, 
 }
 
 // Cuts the outermost axis of a side into equal parts, so that a tile has about `want` elements, and
-// whole lines of them where it can. An axis a little longer stays whole: runs that end where the
-// memory's own do have no lines in common.
-inline Run cut(const Problem& problem, const Side& side, int64_t want) {
+// whole lines of them where it can. An axis a little longer stays whole, up to `most`: runs that
+// end where the memory's own do have no lines in common.
+inline Run cut(const Problem& problem, const Side& side, int64_t want,
+               int64_t most = std::numeric_limits<int64_t>::max()) {
   Run run;
   const int axis = side.axes[side.num_axes - 1];
   const int64_t size = problem.axes[axis].size;
   run.part_elems = side.elems / size;
-  run.part = side.elems <= want * 5 / 2 ? size : std::max<int64_t>(want / run.part_elems, 1);
+  run.part = side.elems <= std::min(want * 5 / 2, most)
+                 ? size
+                 : std::max<int64_t>(want / run.part_elems, 1);
   run.part = ceil_div(size, ceil_div(size, run.part));
   if (run.part_elems == 1 && kLineBytes % problem.elem_bytes == 0) {
     run.part = std::min(round_up(run.part, kLineBytes / problem.elem_bytes), size);

@@ -1,0 +1,162 @@
+// Tiles by way of quads: each kernel of each instruction set against loops over elements, then the
+// engine on destinations that begin with a line, behind one by whole elements, and elsewhere.
+//
+// Built with tiny blocks, so that small tensors are written past the cache.
+#include <cstdio>
+#include <string>
+
+#include "check.hpp"
+#include "hptp/execute.hpp"
+#include "reference.hpp"
+
+namespace {
+
+using hptp::Isa;
+using hptp::kLineBytes;
+using hptp::kQuadRows;
+using hptp::QuadKernels;
+using reference::Sizes;
+
+constexpr unsigned char kCanary = 0xA5;
+
+uint8_t* next_line(uint8_t* p) {
+  return p + (-reinterpret_cast<uintptr_t>(p) & static_cast<uintptr_t>(kLineBytes - 1));
+}
+
+// Loads a tile of rows in two stretches, then writes it: all at once, or the whole steps of it
+// while another tile is loaded, which must come out as the first did.
+void check_kernels(const QuadKernels& kernels, int64_t elem_bytes, int64_t rows, int64_t row_bytes,
+                   std::mt19937_64* random) {
+  const int64_t columns = row_bytes / elem_bytes;
+  const int64_t pitch = kQuadRows * (row_bytes + 2 * kLineBytes);
+  const int64_t column_bytes = rows * elem_bytes;
+  const int64_t dst_pitch = hptp::detail::round_up(column_bytes, kLineBytes) + kLineBytes;
+  std::vector<uint8_t> src = reference::random_bytes(static_cast<size_t>(rows * row_bytes), random);
+  std::vector<uint8_t> quads(static_cast<size_t>((rows + 4 * kQuadRows) * pitch / kQuadRows));
+  std::vector<uint8_t> copy(quads.size());
+  std::vector<uint8_t> memory(static_cast<size_t>(columns * dst_pitch + kLineBytes), kCanary);
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < columns; ++i) offsets.push_back(i * dst_pitch);
+  uint8_t* dst = next_line(memory.data());
+
+  const auto rows_from = [&](int64_t row, uint8_t* out) {
+    hptp::QuadRows four{};
+    for (int64_t k = 0; k < kQuadRows; ++k) {
+      four.from[k] = four.ahead[k] = src.data() + std::min(row + k, rows - 1) * row_bytes;
+    }
+    four.out = out + row / kQuadRows * pitch;
+    return four;
+  };
+  for (int64_t row = 0; row < rows; row += kQuadRows) {
+    kernels.load(rows_from(row, quads.data()), row_bytes);
+  }
+  hptp::QuadColumns leave{quads.data(), pitch, dst, offsets.data(), columns, column_bytes};
+  const int64_t steps = column_bytes / hptp::kQuadStepBytes;
+  const int64_t lines = row_bytes / kLineBytes;
+  if (column_bytes % hptp::kQuadStepBytes == 0 && lines >= steps) {
+    leave.num_columns = lines / steps;
+    kernels.exchange(leave, rows_from(0, copy.data()));
+    const size_t loaded = static_cast<size_t>(leave.num_columns * steps * hptp::kQuadStepBytes);
+    CHECK(std::memcmp(copy.data(), quads.data(), loaded) == 0);
+    leave.quads += leave.num_columns * kQuadRows * elem_bytes;
+    leave.dst_offsets += leave.num_columns;
+    leave.num_columns = columns - leave.num_columns;
+  }
+  kernels.write(leave);
+  hptp::fence_streams();
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      CHECK(std::memcmp(dst + column * dst_pitch + row * elem_bytes,
+                        src.data() + row * row_bytes + column * elem_bytes,
+                        static_cast<size_t>(elem_bytes)) == 0);
+    }
+    for (int64_t i = column_bytes; i < dst_pitch; ++i)
+      CHECK(dst[column * dst_pitch + i] == kCanary);
+  }
+}
+
+struct Case {
+  int64_t elem_bytes;
+  Sizes shape;
+  Sizes perm;
+};
+
+// The destination begins `offset` bytes behind a line, between canaries.
+void check_engine(const Case& c, Isa isa, int64_t offset, int num_threads, bool expect_quads,
+                  std::mt19937_64* random) {
+  const int ndim = static_cast<int>(c.shape.size());
+  hptp::Problem problem;
+  CHECK(hptp::make_problem(static_cast<size_t>(c.elem_bytes), ndim, c.shape.data(), c.perm.data(),
+                           nullptr, nullptr, &problem) == hptp::Status::ok);
+  const hptp::Plan plan = hptp::make_plan(problem, num_threads, isa);
+  CHECK((plan.quads != nullptr) == expect_quads);
+  CHECK(!expect_quads || plan.kernel == std::string("quads"));
+  const int64_t bytes = hptp::num_bytes(problem);
+  const std::vector<uint8_t> src = reference::random_bytes(static_cast<size_t>(bytes), random);
+  std::vector<uint8_t> memory(static_cast<size_t>(bytes + 4 * kLineBytes), kCanary);
+  uint8_t* dst = next_line(memory.data()) + kLineBytes + offset;
+  const size_t before = static_cast<size_t>(dst - memory.data());
+  std::vector<uint8_t> expected = memory;
+  const Sizes shape = reference::permuted(c.shape, c.perm);
+  reference::permute(src.data(), expected.data() + before, c.elem_bytes, shape,
+                     reference::permuted(reference::packed_strides(c.shape, c.elem_bytes), c.perm),
+                     reference::packed_strides(shape, c.elem_bytes));
+  CHECK(hptp::execute(plan, src.data(), dst) == hptp::Status::ok);
+  CHECK(memory == expected);
+}
+
+void check_isa(Isa isa, std::mt19937_64* random) {
+  for (int size = 0; size < 3; ++size) {
+    const int64_t elem_bytes = 4 << size;
+    for (int64_t steps_of_rows : {1, 2, 4}) {
+      const int64_t rows = steps_of_rows * hptp::kQuadStepBytes / elem_bytes;
+      for (int64_t more : {-3, -1, 0, 1, 2, 5}) {
+        if (rows + more > 4 * hptp::kQuadStepBytes / elem_bytes) continue;
+        for (int64_t row_bytes : {16, 48, 64, 80, 256, 272, 512, 1008}) {
+          check_kernels(hptp::kernel_set(isa).quads[size], elem_bytes, rows + more, row_bytes,
+                        random);
+        }
+      }
+    }
+  }
+  const Case cases[] = {
+      {4, {64, 64}, {1, 0}},        {4, {128, 96}, {1, 0}},
+      {4, {80, 100}, {1, 0}},       {4, {400, 33}, {1, 0}},
+      {8, {32, 48}, {1, 0}},        {8, {104, 70}, {1, 0}},
+      {16, {16, 12}, {1, 0}},       {16, {100, 20}, {1, 0}},
+      {4, {3, 208, 64}, {0, 2, 1}}, {8, {2, 40, 5, 32}, {2, 0, 3, 1}},
+  };
+  for (const Case& c : cases) {
+    for (int num_threads : {1, 4, 7}) {
+      for (int64_t offset : {0, 4, 8, 16, 32, 60, 3}) {
+        check_engine(c, isa, offset, num_threads, true, random);
+      }
+    }
+  }
+  // All rows of a tile are one axis, or several: nothing can be shifted.
+  for (int64_t offset : {0, 4, 16}) {
+    check_engine({4, {8, 8, 40}, {2, 0, 1}}, isa, offset, 2, true, random);
+    check_engine({4, {3, 64, 50}, {2, 0, 1}}, isa, offset, 2, true, random);
+    check_engine({8, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}}, isa, offset,
+                 3, true, random);
+  }
+  // Columns that begin elsewhere, each of them, and elements that make no vectors of quads.
+  check_engine({4, {65, 64}, {1, 0}}, isa, 0, 1, false, random);
+  check_engine({2, {128, 128}, {1, 0}}, isa, 0, 1, false, random);
+  check_engine({12, {128, 128}, {1, 0}}, isa, 0, 1, false, random);
+}
+
+}  // namespace
+
+int main() {
+  std::mt19937_64 random(64);
+  for (Isa isa : hptp::kAllIsas) {
+    if (!hptp::is_available(isa) || isa == Isa::scalar) {
+      std::printf("%s: not run, %s\n", hptp::to_string(isa),
+                  isa == Isa::scalar ? "it has no quads" : "this CPU or build lacks it");
+      continue;
+    }
+    check_isa(isa, &random);
+    std::printf("%s: ok\n", hptp::to_string(isa));
+  }
+}
