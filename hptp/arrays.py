@@ -8,17 +8,46 @@ NumPy for the last group.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hptp import _core
 from hptp.errors import OutputError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Shape = tuple[int, ...]
 
 # DLPack's numbers for memory the CPU can read: CPU, and what CUDA or ROCm pin or manage for it.
 _DLPACK_HOST_DEVICES = (1, 3, 11, 13)
+
+
+_LINE_BYTES = 64
+_LARGE_BYTES = 1 << 20
+
+
+def empty_ndarray(shape: Shape, dtype: Any) -> np.ndarray:
+    """A new C-contiguous NumPy array; a large one begins with a cache line.
+
+    NumPy's own begin 16 bytes behind one, and every line that two columns share has to be read
+    before it is written.
+
+    >>> empty_ndarray((2, 1 << 20), "float32").ctypes.data % 64
+    0
+    """
+    import numpy as np
+
+    array: np.ndarray
+    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if num_bytes < _LARGE_BYTES:
+        array = np.ndarray(shape, dtype)  # np.empty would widen strings of no characters
+    else:
+        memory = np.empty(num_bytes + _LINE_BYTES, np.uint8)
+        array = np.ndarray(shape, dtype, memory, -memory.ctypes.data % _LINE_BYTES)
+    return array
 
 
 class Library(Protocol):
@@ -176,9 +205,7 @@ class _NumPy:
         )
 
     def empty(self, shape: Shape, dtype: Any) -> Any:
-        import numpy as np
-
-        return np.ndarray(shape, dtype)  # np.empty would widen strings of no characters
+        return empty_ndarray(shape, dtype)
 
     def dtype(self, spelling: Any) -> Any:
         import numpy as np

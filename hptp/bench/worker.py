@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hptp.arrays import empty_ndarray
 from hptp.bench import machine, peers
 from hptp.bench.cases import Case
 from hptp.bench.record import Record
@@ -74,7 +75,7 @@ def make_jobs(
     import numpy as np
 
     src = source(case, seed)
-    dst = np.empty(case.out_shape, case.out_dtype)
+    dst = empty_ndarray(case.out_shape, case.out_dtype)  # what hptp, PyTorch and JAX return
     permuted = converted(np.ascontiguousarray(src.transpose(case.perm)), case)
     job = copies = peers.Job(case, src, dst, num_threads)
     if case.to_dtype is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hptp as hp
+from hptp import arrays
 from tests.reference import assert_same_bits, permuted, random_array
 
 NUMPY_DTYPES = [
@@ -286,6 +287,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyTorch regrets that NumPy is missing
     import torch
 import hptp as hp
+from hptp import arrays
 x = torch.arange(24).reshape(2, 3, 4)
 assert torch.equal(hp.permute(x, (2, 0, 1)), x.permute(2, 0, 1))
 assert torch.equal(hp.contiguous(x.mT), x.mT)
@@ -329,3 +331,12 @@ hp.permute(np.zeros((2, 3)), (1, 0), num_threads=1)
 hp.permute(memoryview(b"abc"), (0,))
 """,
     )
+
+
+def test_a_large_result_begins_with_a_cache_line() -> None:
+    x = np.arange(600 * 1000, dtype=np.float32).reshape(600, 1000)
+    for _ in range(3):
+        y = hp.permute(x, (1, 0))
+        assert y.flags.c_contiguous and y.flags.writeable
+        assert np.array_equal(y, x.T)
+        assert arrays.empty_ndarray((1 << 20,), np.float64).ctypes.data % 64 == 0
