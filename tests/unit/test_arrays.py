@@ -337,6 +337,7 @@ def test_a_large_result_begins_with_a_cache_line() -> None:
     x = np.arange(600 * 1000, dtype=np.float32).reshape(600, 1000)
     for _ in range(3):
         y = hp.permute(x, (1, 0))
-        assert y.flags.c_contiguous and y.flags.writeable
+        assert y.flags.c_contiguous
+        assert y.flags.writeable
         assert np.array_equal(y, x.T)
         assert arrays.empty_ndarray((1 << 20,), np.float64).ctypes.data % 64 == 0
