@@ -1,6 +1,7 @@
 // What the fuzz targets share: arguments from bytes, and the memory they describe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -51,7 +52,7 @@ struct Arguments {
   }
 
   bool is_small(int64_t elem_bytes) const {
-    int64_t bytes = elem_bytes;
+    int64_t bytes = std::max<int64_t>(elem_bytes, 1);  // elements of none take time as well
     for (int64_t size : shape) {
       if (size <= 0 || bytes * size > kMaxSpanBytes) return false;
       bytes *= size;
