@@ -41,6 +41,7 @@ void check_kernels(const QuadKernels& kernels, int64_t elem_bytes, int64_t rows,
 
   const auto rows_from = [&](int64_t row, uint8_t* out) {
     hptp::QuadRows four{};
+    four.ahead_stride = 1;
     for (int64_t k = 0; k < kQuadRows; ++k) {
       four.from[k] = four.ahead[k] = src.data() + std::min(row + k, rows - 1) * row_bytes;
     }

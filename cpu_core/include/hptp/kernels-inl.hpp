@@ -154,7 +154,7 @@ void square_block(const Block& block) {
 template <int kElemBytes>
 HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at, uint8_t* out) {
   HPTP_UNROLL
-  for (int k = 0; k < kQuadRows; ++k) prefetch<true>(rows.ahead[k] + at);
+  for (int k = 0; k < kQuadRows; ++k) prefetch<true>(rows.ahead[k] + at * rows.ahead_stride);
   HPTP_UNROLL
   for (int i = 0; i < kLineBytes; i += kVecBytes, out += kQuadRows * kVecBytes) {
     Vec v[kQuadRows] = {load(rows.from[0] + at + i), load(rows.from[1] + at + i),
@@ -167,10 +167,9 @@ HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at, uint8_t* out) 
 
 template <int kElemBytes>
 void load_quads(const QuadRows& rows, int64_t row_bytes) {
-  uint8_t* out = rows.out;
-  int64_t at = 0;
-  for (; at + kLineBytes <= row_bytes; at += kLineBytes, out += kQuadStepBytes) {
-    load_quad_step<kElemBytes>(rows, at, out);
+  int64_t at = rows.at;
+  for (; at + kLineBytes <= row_bytes; at += kLineBytes) {
+    load_quad_step<kElemBytes>(rows, at, rows.out + kQuadRows * at);
   }
   if (at == row_bytes) return;
   uint8_t lines[kQuadRows][kLineBytes];  // the source may end where the rows do
@@ -179,7 +178,7 @@ void load_quads(const QuadRows& rows, int64_t row_bytes) {
     std::memcpy(lines[k], rows.from[k] + at, static_cast<size_t>(row_bytes - at));
     last.from[k] = lines[k];
   }
-  load_quad_step<kElemBytes>(last, 0, out);
+  load_quad_step<kElemBytes>(last, 0, rows.out + kQuadRows * at);
 }
 
 // A vector of quads that lie pitch_bytes apart, or of a part of one.
@@ -223,15 +222,13 @@ void exchange_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
   const QuadColumns columns = all_columns;
   const QuadRows rows = all_rows;
   const uint8_t* quads = columns.quads;
-  uint8_t* out = rows.out;
-  int64_t at = 0;
+  int64_t at = rows.at;
   for (int64_t column = 0; column < columns.num_columns; ++column, quads += kQuadBytes) {
     uint8_t* dst = columns.dst + columns.dst_offsets[column];
     const uint8_t* from = quads;
     for (int64_t left = columns.column_bytes; left > 0; left -= kQuadStepBytes) {
-      load_quad_step<kElemBytes>(rows, at, out);
+      load_quad_step<kElemBytes>(rows, at, rows.out + kQuadRows * at);
       at += kLineBytes;
-      out += kQuadStepBytes;
       put_column<kQuadBytes>(from, columns.pitch_bytes, column, dst, kQuadStepBytes,
                              [](uint8_t* to, Vec v) { stream(to, v); });
       from += kQuadStepBytes / kQuadBytes * columns.pitch_bytes;

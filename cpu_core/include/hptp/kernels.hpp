@@ -76,7 +76,9 @@ constexpr int64_t kQuadRows = 4;
 // Four rows, side by side → their quads, one column after the other.
 struct QuadRows {
   const uint8_t* from[kQuadRows];
-  const uint8_t* ahead[kQuadRows];  // what is prefetched meanwhile
+  const uint8_t* ahead[kQuadRows];  // what is prefetched meanwhile: a line of each
+  int64_t ahead_stride;             // lines from one to the next
+  int64_t at;                       // bytes of each row that have been loaded
   uint8_t* out;
 };
 

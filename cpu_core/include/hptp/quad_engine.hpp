@@ -83,21 +83,26 @@ class QuadEngine {
   bool loads() const { return row_ < num_rows_; }
 
   // Prefetched are the next four rows; behind the last, those of the tile that continues this one.
-  // Where there are fewer than four, the last one stands in for those missing.
+  // Rows that follow one another are one stream, and prefetched in its order: NHWC to NCHW went
+  // from 50 to 75 % of a copy's speed. Where there are fewer than four, the last one stands in.
   void start_rows() {
-    left_bytes_ = row_bytes_;
+    rows_.at = 0;
     rows_.out = front_ + row_ / kQuadRows * plan_.in_pitch_bytes;
     const int64_t* offsets = plan_.src_offsets.data();
+    const bool adjacent = offsets[1] - offsets[0] == row_bytes_;
+    rows_.ahead_stride = adjacent ? kQuadRows : 1;
     for (int64_t k = 0; k < kQuadRows; ++k) {
       const int64_t row = std::min(row_ + k, num_rows_ - 1);
       const int64_t next = row + kQuadRows;
       rows_.from[k] = src_ + offsets[row];
-      rows_.ahead[k] = src_ + (next < num_rows_ ? offsets[next] : offsets[k] + row_bytes_);
+      rows_.ahead[k] = adjacent
+                           ? rows_.from[0] + kQuadRows * row_bytes_ + k * kLineBytes
+                           : src_ + (next < num_rows_ ? offsets[next] : offsets[k] + row_bytes_);
     }
   }
 
   void load_rest_of_rows() {
-    plan_.quads->load(rows_, left_bytes_);
+    plan_.quads->load(rows_, row_bytes_);
     row_ += kQuadRows;
     if (loads()) start_rows();
   }
@@ -123,16 +128,11 @@ class QuadEngine {
   // are none, it loads what the rows have left.
   void exchange(QuadColumns* columns) {
     const int64_t steps = columns->column_bytes / kQuadStepBytes;
-    columns->num_columns = std::min(columns->num_columns, left_bytes_ / kLineBytes / steps);
-    const int64_t loaded_bytes = columns->num_columns * steps * kLineBytes;
+    const int64_t left_lines = (row_bytes_ - rows_.at) / kLineBytes;
+    columns->num_columns = std::min(columns->num_columns, left_lines / steps);
     plan_.quads->exchange(*columns, rows_);
-    for (int64_t k = 0; k < kQuadRows; ++k) {
-      rows_.from[k] += loaded_bytes;
-      rows_.ahead[k] += loaded_bytes;
-    }
-    rows_.out += kQuadRows * loaded_bytes;
-    left_bytes_ -= loaded_bytes;
-    if (left_bytes_ < steps * kLineBytes) load_rest_of_rows();
+    rows_.at += columns->num_columns * steps * kLineBytes;
+    if (row_bytes_ - rows_.at < steps * kLineBytes) load_rest_of_rows();
   }
 
   const Plan& plan_;
@@ -144,7 +144,6 @@ class QuadEngine {
   int64_t num_rows_ = 0;
   int64_t row_bytes_ = 0;
   int64_t row_ = 0;  // of those coming now
-  int64_t left_bytes_ = 0;
   QuadRows rows_{};
 };
 
