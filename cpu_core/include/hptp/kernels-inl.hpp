@@ -150,35 +150,69 @@ void square_block(const Block& block) {
   }
 }
 
-// A line of each of four rows → quads. Elements of 16 bytes are quads as they lie.
 template <int kElemBytes>
-HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at, uint8_t* out) {
-  HPTP_UNROLL
-  for (int k = 0; k < kQuadRows; ++k) prefetch<true>(rows.ahead[k] + at * rows.ahead_stride);
+constexpr bool kIsPowerOfTwo = (kElemBytes & (kElemBytes - 1)) == 0;
+
+// What is loaded of a row at a time: four rows of it are whole lines.
+template <int kElemBytes>
+constexpr int64_t kRowStepBytes = kIsPowerOfTwo<kElemBytes> ? kLineBytes : 48;
+
+// Vectors of four rows → quads. Elements of 16 bytes are quads as they lie.
+template <int kElemBytes>
+HPTP_INLINE void shuffle_quads(const uint8_t* const* rows, int64_t at, uint8_t* out) {
   HPTP_UNROLL
   for (int i = 0; i < kLineBytes; i += kVecBytes, out += kQuadRows * kVecBytes) {
-    Vec v[kQuadRows] = {load(rows.from[0] + at + i), load(rows.from[1] + at + i),
-                        load(rows.from[2] + at + i), load(rows.from[3] + at + i)};
+    Vec v[kQuadRows] = {load(rows[0] + at + i), load(rows[1] + at + i), load(rows[2] + at + i),
+                        load(rows[3] + at + i)};
     shuffle_perfectly<kElemBytes, kQuadRows, kElemBytes == 16 ? 0 : log2(kQuadRows)>(v);
     HPTP_UNROLL
     for (int k = 0; k < kQuadRows; ++k) store_lanes(out + 16 * k, 16 * kQuadRows, v[k]);
   }
 }
 
+// Elements of 3, 6 and 12 bytes move one by one, as 4, 8 and 16: what a move brings too much, the
+// next one overwrites. The last ones move alone, since the source may end there.
+template <int kElemBytes>
+HPTP_INLINE void move_quads(const uint8_t* const* rows, int64_t at, uint8_t* out) {
+  constexpr int kMoveBytes = kElemBytes / 3 * 4;
+  constexpr int kLast = kRowStepBytes<kElemBytes> - kElemBytes;
+  for (int i = 0; i < kLast; i += kElemBytes) {
+    HPTP_UNROLL
+    for (int k = 0; k < kQuadRows; ++k, out += kElemBytes) {
+      std::memcpy(out, rows[k] + at + i, kMoveBytes);
+    }
+  }
+  HPTP_UNROLL
+  for (int k = 0; k < kQuadRows; ++k, out += kElemBytes) {
+    std::memcpy(out, rows[k] + at + kLast, kElemBytes);
+  }
+}
+
+template <int kElemBytes>
+HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at) {
+  HPTP_UNROLL
+  for (int k = 0; k < kQuadRows; ++k) prefetch<true>(rows.ahead[k] + at * rows.ahead_stride);
+  if constexpr (kIsPowerOfTwo<kElemBytes>) {
+    shuffle_quads<kElemBytes>(rows.from, at, rows.out + kQuadRows * at);
+  } else {
+    move_quads<kElemBytes>(rows.from, at, rows.out + kQuadRows * at);
+  }
+}
+
 template <int kElemBytes>
 void load_quads(const QuadRows& rows, int64_t row_bytes) {
+  constexpr int64_t kStep = kRowStepBytes<kElemBytes>;
   int64_t at = rows.at;
-  for (; at + kLineBytes <= row_bytes; at += kLineBytes) {
-    load_quad_step<kElemBytes>(rows, at, rows.out + kQuadRows * at);
-  }
+  for (; at + kStep <= row_bytes; at += kStep) load_quad_step<kElemBytes>(rows, at);
   if (at == row_bytes) return;
-  uint8_t lines[kQuadRows][kLineBytes];  // the source may end where the rows do
+  uint8_t ends[kQuadRows][kStep];  // the source may end where the rows do
   QuadRows last = rows;
   for (int k = 0; k < kQuadRows; ++k) {
-    std::memcpy(lines[k], rows.from[k] + at, static_cast<size_t>(row_bytes - at));
-    last.from[k] = lines[k];
+    std::memcpy(ends[k], rows.from[k] + at, static_cast<size_t>(row_bytes - at));
+    last.from[k] = ends[k];
   }
-  load_quad_step<kElemBytes>(last, 0, rows.out + kQuadRows * at);
+  last.out += kQuadRows * at;
+  load_quad_step<kElemBytes>(last, 0);
 }
 
 // A vector of quads that lie pitch_bytes apart, or of a part of one.
@@ -214,10 +248,28 @@ HPTP_INLINE void put_column(const uint8_t* from, int64_t pitch_bytes, int64_t co
   }
 }
 
+// Whole lines of a column → the first cache.
+template <int kElemBytes>
+HPTP_INLINE void hold_column(const QuadColumns& columns, int64_t column, uint8_t* held) {
+  constexpr int kQuadBytes = kQuadRows * kElemBytes;
+  const uint8_t* from = columns.quads + column * kQuadBytes;
+  if constexpr (kIsPowerOfTwo<kElemBytes>) {
+    put_column<kQuadBytes>(from, columns.pitch_bytes, column, held, columns.column_bytes,
+                           [](uint8_t* to, Vec v) { store(to, v); });
+  } else {
+    for (int64_t at = 0; at < columns.column_bytes; at += kQuadBytes) {
+      std::memcpy(held + at, from, kQuadBytes);
+      from += columns.pitch_bytes;
+    }
+  }
+}
+constexpr int64_t kHeldBytes = kMaxQuadColumnBytes + 2 * kLineBytes;
+
 // A step of rows, a step of a column: the processor waits for memory to be read and to be written
 // at the same time. In turns of four steps it does not, and a 2-D transpose is a fifth slower.
 template <int kElemBytes>
 void exchange_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
+  constexpr int64_t kStep = kQuadRows * kRowStepBytes<kElemBytes>;
   constexpr int kQuadBytes = kQuadRows * kElemBytes;
   const QuadColumns columns = all_columns;
   const QuadRows rows = all_rows;
@@ -226,13 +278,40 @@ void exchange_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
   for (int64_t column = 0; column < columns.num_columns; ++column, quads += kQuadBytes) {
     uint8_t* dst = columns.dst + columns.dst_offsets[column];
     const uint8_t* from = quads;
-    for (int64_t left = columns.column_bytes; left > 0; left -= kQuadStepBytes) {
-      load_quad_step<kElemBytes>(rows, at, rows.out + kQuadRows * at);
-      at += kLineBytes;
-      put_column<kQuadBytes>(from, columns.pitch_bytes, column, dst, kQuadStepBytes,
+    for (int64_t left = columns.column_bytes; left > 0; left -= kStep) {
+      load_quad_step<kElemBytes>(rows, at);
+      at += kRowStepBytes<kElemBytes>;
+      put_column<kQuadBytes>(from, columns.pitch_bytes, column, dst, kStep,
                              [](uint8_t* to, Vec v) { stream(to, v); });
-      from += kQuadStepBytes / kQuadBytes * columns.pitch_bytes;
-      dst += kQuadStepBytes;
+      from += kStep / kQuadBytes * columns.pitch_bytes;
+      dst += kStep;
+    }
+  }
+}
+
+// The same for elements whose quads are no vectors: a column is put together in the first cache,
+// two columns ahead, for its pieces to have left the store buffer when it is read as lines.
+template <int kElemBytes>
+void exchange_held_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
+  constexpr int64_t kStep = kQuadRows * kRowStepBytes<kElemBytes>;
+  constexpr int64_t kAhead = 2;
+  const QuadColumns columns = all_columns;
+  const QuadRows rows = all_rows;
+  alignas(64) uint8_t held[2 * kAhead][kHeldBytes];
+  int64_t at = rows.at;
+  for (int64_t next = 0; next < columns.num_columns + kAhead; ++next) {
+    if (next < columns.num_columns) {
+      hold_column<kElemBytes>(columns, next, held[next % (2 * kAhead)]);
+    }
+    const int64_t column = next - kAhead;
+    if (column < 0) continue;
+    uint8_t* dst = columns.dst + columns.dst_offsets[column];
+    const uint8_t* from = held[column % (2 * kAhead)];
+    for (int64_t i = 0; i < columns.column_bytes; i += kStep) {
+      load_quad_step<kElemBytes>(rows, at);
+      at += kRowStepBytes<kElemBytes>;
+      HPTP_UNROLL
+      for (int64_t k = i; k < i + kStep; k += kVecBytes) stream(dst + k, load(from + k));
     }
   }
 }
@@ -300,11 +379,9 @@ inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
 
 template <int kElemBytes>
 void write_quads(const QuadColumns& columns) {
-  constexpr int kQuadBytes = kQuadRows * kElemBytes;
-  alignas(64) uint8_t held[kMaxQuadColumnBytes + kLineBytes];
+  alignas(64) uint8_t held[kHeldBytes];
   for (int64_t column = 0; column < columns.num_columns; ++column) {
-    put_column<kQuadBytes>(columns.quads + column * kQuadBytes, columns.pitch_bytes, column, held,
-                           columns.column_bytes, [](uint8_t* to, Vec v) { store(to, v); });
+    hold_column<kElemBytes>(columns, column, held);
     copy(columns.dst + columns.dst_offsets[column], held, columns.column_bytes);
   }
 }
@@ -356,12 +433,13 @@ inline void load_rows(const Load& load) {
 
 #if HPTP_ISA_NOW == HPTP_ISA_SCALAR
 #define HPTP_SQUARES(size) {"elements", element_block<size>, 1, 1}
-#define HPTP_QUADS(size) {nullptr, nullptr, nullptr}
+#define HPTP_QUADS(size, exchange) {0, 0, nullptr, nullptr, nullptr}
 #define HPTP_CHANNELS(size, n) {"elements", element_block<size>, n, 1}
 #define HPTP_PIXELS(size, n) {"elements", element_block<size>, 1, n}
 #else
 #define HPTP_SQUARES(size) {"squares", square_block<size>, 1, 1}
-#define HPTP_QUADS(size) {load_quads<size>, write_quads<size>, exchange_quads<size>}
+#define HPTP_QUADS(size, exchange) \
+  {size, kRowStepBytes<size>, load_quads<size>, write_quads<size>, exchange<size>}
 #define HPTP_CHANNELS(size, n) {"interleave", interleave_block<size, n>, n, kVecBytes / size}
 #define HPTP_PIXELS(size, n) {"deinterleave", deinterleave_block<size, n>, kVecBytes / size, n}
 #endif
@@ -379,7 +457,9 @@ inline const KernelSet& kernels() {
        HPTP_EACH_CHANNELS(HPTP_CHANNELS, 4)},
       {HPTP_EACH_CHANNELS(HPTP_PIXELS, 1), HPTP_EACH_CHANNELS(HPTP_PIXELS, 2),
        HPTP_EACH_CHANNELS(HPTP_PIXELS, 4)},
-      {HPTP_QUADS(4), HPTP_QUADS(8), HPTP_QUADS(16)},
+      {HPTP_QUADS(4, exchange_quads), HPTP_QUADS(8, exchange_quads), HPTP_QUADS(16, exchange_quads),
+       HPTP_QUADS(3, exchange_held_quads), HPTP_QUADS(6, exchange_held_quads),
+       HPTP_QUADS(12, exchange_held_quads)},
       load_rows,
       copy,
   };

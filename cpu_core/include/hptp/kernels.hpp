@@ -96,12 +96,13 @@ using LoadKernel = void (*)(const Load&);
 using BlockKernel = void (*)(const Block&);
 using CopyKernel = void (*)(uint8_t* dst, const uint8_t* src, int64_t bytes);
 
-constexpr int64_t kQuadStepBytes = kQuadRows * kLineBytes;  // a line of each of four rows
-constexpr int64_t kMaxQuadColumnBytes = 4 * kQuadStepBytes + kLineBytes;
+constexpr int64_t kMaxQuadColumnBytes = 18 * kLineBytes;
 
-// exchange loads and writes in turns, as many lines of each: its columns begin with a line and are
-// whole steps.
+// exchange loads and writes in turns: a step of each of four rows, as many bytes of a column. Its
+// columns begin with a line and are whole steps of four rows.
 struct QuadKernels {
+  int64_t elem_bytes;
+  int64_t row_step_bytes;
   void (*load)(const QuadRows&, int64_t row_bytes);
   void (*write)(const QuadColumns&);
   void (*exchange)(const QuadColumns&, const QuadRows&);
@@ -115,6 +116,7 @@ struct Kernel {
 };
 
 constexpr int kMaxChannels = 4;
+constexpr int kNumQuadSizes = 6;
 
 // The kernels of one instruction set.
 struct KernelSet {
@@ -124,7 +126,7 @@ struct KernelSet {
   // Elements of 1, 2, 4 bytes in 2, 3, 4 channels: [log2 of the size][channels - 2].
   Kernel interleave[3][kMaxChannels - 1];    // rows are the channels, columns leave packed
   Kernel deinterleave[3][kMaxChannels - 1];  // columns are the channels, rows come packed
-  QuadKernels quads[3];  // elements of 4, 8, 16 bytes; null where vectors hold none
+  QuadKernels quads[kNumQuadSizes];          // none in the scalar set
   LoadKernel load;
   CopyKernel
       stream;  // past the cache, as whole lines; ordinary stores for what is left at the ends

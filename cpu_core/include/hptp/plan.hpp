@@ -88,6 +88,7 @@ constexpr int64_t kRowsBytes = 64;
 constexpr int64_t kColumnsBytes = 64;
 constexpr int64_t kMaxRunBytes = 256;
 constexpr int64_t kQuadColumnsBytes = 128;
+constexpr int64_t kQuadRunBytes = 192;
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
 constexpr int64_t kMinRowBytes = 24;
@@ -98,14 +99,15 @@ inline int64_t min_stream_bytes() { return 256; }
 #else
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
-constexpr int64_t kMaxRunBytes = 4 << 10;  // of a side that has the other's share of a tile
-constexpr int64_t kQuadColumnsBytes = 2048;
-constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
-constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
-constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
-constexpr int64_t kRowsRunBytes = 1 << 10;  // of rows that are moved one after the other
-constexpr int64_t kFewElems = 256;          // moved in the time it takes to set up a tile
-constexpr int64_t kMinTileBytes = 768;      // smaller tiles cost more than their elements
+constexpr int64_t kMaxRunBytes = 4 << 10;    // of a side that has the other's share of a tile
+constexpr int64_t kQuadColumnsBytes = 2048;  // by way of quads; runs of the source
+constexpr int64_t kQuadRunBytes = 256;       // and of the destination, at least
+constexpr int64_t kTileBytes = 400 << 10;    // two tiles and a group are the scratch of a thread
+constexpr int64_t kGroupBytes = 12 << 10;    // of columns: they stay in the first cache
+constexpr int64_t kMinRowBytes = 192;        // shorter rows are moved as elements of tiles
+constexpr int64_t kRowsRunBytes = 1 << 10;   // of rows that are moved one after the other
+constexpr int64_t kFewElems = 256;           // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;       // smaller tiles cost more than their elements
 
 // Lines written past the cache need not be read first, which pays long before a tensor outgrows
 // the last level: a 4 MB transpose takes half the time.
@@ -269,33 +271,43 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   choose_kernel(plan, problem, rows);
 }
 
-// Cuts rows so that a tile has whole steps of them: one, or more where an axis does not divide.
-inline bool cut_quad_rows(const Problem& problem, const Side& side, Run* run) {
+// Cuts rows so that a tile has whole steps of them and columns whole lines: as few as possible, but
+// not fewer than make a long run.
+inline bool cut_quad_rows(const Problem& problem, const Side& side, int64_t step_bytes, Run* run) {
   const int axis = side.axes[side.num_axes - 1];
   const int64_t size = problem.axes[axis].size;
   const int64_t part_elems = side.elems / size;
   const int64_t part_bytes = part_elems * problem.elem_bytes;
-  for (int64_t bytes = kQuadStepBytes; bytes <= kMaxQuadColumnBytes; bytes += kQuadStepBytes) {
+  const int64_t most = kMaxQuadColumnBytes - kLineBytes;  // a shifted tile may be a line longer
+  for (int64_t bytes = step_bytes; bytes <= most; bytes += step_bytes) {
     const int64_t part = bytes / part_bytes;
-    if (part > size || part * part_bytes != bytes) continue;
+    if (part > size || part * part_bytes != bytes || bytes < kQuadRunBytes) continue;
     *run = {part * part_elems, part == size ? -1 : axis, part, part_elems};
     return true;
   }
   return false;
 }
 
+inline const QuadKernels* find_quads(const KernelSet& set, int64_t elem_bytes) {
+  for (const QuadKernels& quads : set.quads) {
+    if (quads.elem_bytes == elem_bytes) return &quads;
+  }
+  return nullptr;
+}
+
 // Tiles by way of quads. Columns must begin with a line, or all as far behind one: where they are
 // parts of one axis, the parts are shifted (see quad_engine.hpp).
 inline bool try_quads(Plan* plan, const Problem& problem) {
-  const int size = size_class(problem.elem_bytes) - 2;
-  if (!plan->stream || size < 0 || plan->set->quads[size].load == nullptr) return false;
+  plan->quads = find_quads(*plan->set, problem.elem_bytes);
+  if (!plan->stream || plan->quads == nullptr) return false;
+  const int64_t step_bytes = kQuadRows * plan->quads->row_step_bytes;
   Side rows{dst_stride, {}, 0, 1};
   Side columns{src_stride, {}, 0, 1};
   rows.take(problem, unit_axis(problem, dst_stride));
   columns.take(problem, unit_axis(problem, src_stride));
   const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
-  extend_sides(problem, &rows, kQuadStepBytes / problem.elem_bytes, &columns, want_columns);
-  if (!cut_quad_rows(problem, rows, &plan->rows)) return false;
+  extend_sides(problem, &rows, kQuadRunBytes / problem.elem_bytes, &columns, want_columns);
+  if (!cut_quad_rows(problem, rows, step_bytes, &plan->rows)) return false;
   plan->columns =
       cut(problem, columns, want_columns, kTileBytes / problem.elem_bytes / plan->rows.elems);
   const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
@@ -308,9 +320,8 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
     plan->row_stride_bytes = src_stride(problem.axes[rows.axes[0]]);
   }
   plan->src_offsets = offsets_of(problem, rows, plan->rows.elems + plan->shift_rows, src_stride);
-  plan->quads = &plan->set->quads[size];
   plan->columns_per_run = 1;
-  plan->in_pitch_bytes = kQuadRows * padded(row_bytes);
+  plan->in_pitch_bytes = kQuadRows * padded(round_up(row_bytes, plan->quads->row_step_bytes));
   return true;
 }
 

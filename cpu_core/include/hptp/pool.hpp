@@ -8,7 +8,9 @@
 // are taken. After fork() the child, which has no helpers, starts a new pool.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -58,6 +60,25 @@ struct Loop {
   }
 };
 
+// Waits for ready() for about as long as waking a thread takes; false if that was in vain. Yields
+// between short spins, so that a thread that shares its CPU with another is not in its way.
+template <typename Ready>
+bool spin_until(Ready ready) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kSpinTime = std::chrono::microseconds(100);
+  constexpr int kPauses = 64;
+  if (ready()) return true;
+  const auto end = Clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPauses; ++i) {
+      cpu_relax();
+      if (ready()) return true;
+    }
+    std::this_thread::yield();
+  } while (Clock::now() < end);
+  return ready();
+}
+
 class Pool {
  public:
   // Runs the loop on up to num_threads threads, this one included.
@@ -67,14 +88,23 @@ class Pool {
       loop->work();
       return;
     }
-    ensure_helpers(num_threads - 1);
-    publish(loop, num_threads - 1);
+    const int seats = std::min(num_threads, kMaxThreads) - 1;
+    ensure_helpers(seats);
+    publish(loop, seats);
     loop->work();
     retire();
   }
 
  private:
-  static constexpr int kSpins = 2000;  // tens of microseconds: about what waking a thread costs
+  // Bits of state_: the seats for helpers that may still join the loop, those at work on it, and
+  // whether the caller sleeps until the last of them leaves.
+  static constexpr uint32_t kSeat = 1;
+  static constexpr uint32_t kActive = 1u << 12;
+  static constexpr uint32_t kCallerSleeps = 1u << 24;
+  static_assert(kMaxThreads < kActive / kSeat && kMaxThreads < kCallerSleeps / kActive);
+
+  static uint32_t num_seats(uint32_t state) { return state % kActive; }
+  static uint32_t num_active(uint32_t state) { return state % kCallerSleeps / kActive; }
 
   // Creates missing helpers; where the system refuses, those there are do the work.
   void ensure_helpers(int wanted) {
@@ -90,64 +120,64 @@ class Pool {
     }
   }
 
+  // Either the seats are seen by a helper about to sleep, or the sleeper is seen here.
   void publish(Loop* loop, int seats) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      loop_ = loop;
-      seats_ = seats;
-      generation_.fetch_add(1, std::memory_order_release);
-    }
+    loop_ = loop;
+    state_.store(static_cast<uint32_t>(seats) * kSeat);
+    if (num_sleepers_.load() == 0) return;
+    { std::lock_guard<std::mutex> lock(mutex_); }
     for (int i = 0; i < seats; ++i) wake_.notify_one();
   }
 
   // Lets nobody else in and waits for those inside.
   void retire() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      loop_ = nullptr;
-      seats_ = 0;
-    }
-    for (int i = 0; i < kSpins && active_.load(std::memory_order_acquire) != 0; ++i) cpu_relax();
+    state_.fetch_and(~(kActive - 1), std::memory_order_relaxed);
+    const auto is_done = [this] { return num_active(state_.load()) == 0; };
+    if (spin_until(is_done)) return;
     std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [this] { return active_.load(std::memory_order_relaxed) == 0; });
+    state_.fetch_or(kCallerSleeps);
+    done_.wait(lock, is_done);
   }
 
   void help() {
-    uint64_t seen = 0;
     for (;;) {
-      for (int i = 0; i < kSpins && generation_.load(std::memory_order_acquire) == seen; ++i) {
-        cpu_relax();
-      }
-      Loop* loop = nullptr;
-      {
+      const auto has_seats = [this] { return num_seats(state_.load()) > 0; };
+      if (!spin_until(has_seats)) {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return generation_.load(std::memory_order_relaxed) != seen; });
-        seen = generation_.load(std::memory_order_relaxed);
-        if (seats_ == 0) continue;
-        --seats_;
-        loop = loop_;
-        active_.fetch_add(1, std::memory_order_relaxed);
+        num_sleepers_.fetch_add(1);
+        wake_.wait(lock, has_seats);
+        num_sleepers_.fetch_sub(1);
       }
-      loop->work();
+      if (!join()) continue;
+      loop_->work();
       leave();
     }
   }
 
+  // Takes a seat, unless the last one has gone.
+  bool join() {
+    uint32_t state = state_.load();
+    while (num_seats(state) > 0) {
+      if (state_.compare_exchange_weak(state, state - kSeat + kActive)) return true;
+    }
+    return false;
+  }
+
   void leave() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (active_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
+    if (state_.fetch_sub(kActive) != kCallerSleeps + kActive) return;
+    { std::lock_guard<std::mutex> lock(mutex_); }
+    done_.notify_one();
   }
 
   std::mutex turn_;  // held by the caller whose loop the pool runs
   int num_helpers_ = 0;
 
-  std::mutex mutex_;  // guards what follows; the atomics are also read by spinning threads
+  Loop* loop_ = nullptr;  // for those who have a seat
+  std::atomic<uint32_t> state_{0};
+  std::atomic<int> num_sleepers_{0};
+  std::mutex mutex_;  // held from a last look at state_ until asleep
   std::condition_variable wake_;
   std::condition_variable done_;
-  Loop* loop_ = nullptr;
-  int seats_ = 0;  // helpers that may still join loop_
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<int> active_{0};
 };
 
 inline std::atomic<Pool*>& pool_slot() {

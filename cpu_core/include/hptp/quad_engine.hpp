@@ -80,6 +80,8 @@ class QuadEngine {
     start_rows();
   }
 
+  int64_t step_bytes() const { return kQuadRows * plan_.quads->row_step_bytes; }
+
   bool loads() const { return row_ < num_rows_; }
 
   // Prefetched are the next four rows; behind the last, those of the tile that continues this one.
@@ -109,7 +111,7 @@ class QuadEngine {
 
   void write(const Tile& tile) {
     const int64_t bytes = tile.rows * plan_.elem_bytes;
-    const bool exchanges = bytes % kQuadStepBytes == 0 && behind_line(tile.dst) == 0;
+    const bool exchanges = bytes % step_bytes() == 0 && behind_line(tile.dst) == 0;
     QuadColumns columns{
         back_, plan_.in_pitch_bytes, tile.dst, plan_.dst_offsets.data(), tile.columns, bytes};
     for (int64_t left = tile.columns; left > 0; left -= columns.num_columns) {
@@ -124,15 +126,14 @@ class QuadEngine {
     }
   }
 
-  // Writes as many columns as the rows that are coming have lines for, and loads those; if there
+  // Writes as many columns as the rows that are coming have steps for, and loads those; if there
   // are none, it loads what the rows have left.
   void exchange(QuadColumns* columns) {
-    const int64_t steps = columns->column_bytes / kQuadStepBytes;
-    const int64_t left_lines = (row_bytes_ - rows_.at) / kLineBytes;
-    columns->num_columns = std::min(columns->num_columns, left_lines / steps);
+    const int64_t bytes = columns->column_bytes / kQuadRows;  // of each row, for a column
+    columns->num_columns = std::min(columns->num_columns, (row_bytes_ - rows_.at) / bytes);
     plan_.quads->exchange(*columns, rows_);
-    rows_.at += columns->num_columns * steps * kLineBytes;
-    if (row_bytes_ - rows_.at < steps * kLineBytes) load_rest_of_rows();
+    rows_.at += columns->num_columns * bytes;
+    if (row_bytes_ - rows_.at < bytes) load_rest_of_rows();
   }
 
   const Plan& plan_;
