@@ -89,6 +89,7 @@ constexpr int64_t kColumnsBytes = 64;
 constexpr int64_t kMaxRunBytes = 256;
 constexpr int64_t kQuadColumnsBytes = 128;
 constexpr int64_t kQuadRunBytes = 192;
+constexpr int64_t kFarRowsBytes = 1 << 10;
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
 constexpr int64_t kMinRowBytes = 24;
@@ -99,15 +100,16 @@ inline int64_t min_stream_bytes() { return 256; }
 #else
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
-constexpr int64_t kMaxRunBytes = 4 << 10;    // of a side that has the other's share of a tile
-constexpr int64_t kQuadColumnsBytes = 2048;  // by way of quads; runs of the source
-constexpr int64_t kQuadRunBytes = 256;       // and of the destination, at least
-constexpr int64_t kTileBytes = 400 << 10;    // two tiles and a group are the scratch of a thread
-constexpr int64_t kGroupBytes = 12 << 10;    // of columns: they stay in the first cache
-constexpr int64_t kMinRowBytes = 192;        // shorter rows are moved as elements of tiles
-constexpr int64_t kRowsRunBytes = 1 << 10;   // of rows that are moved one after the other
-constexpr int64_t kFewElems = 256;           // moved in the time it takes to set up a tile
-constexpr int64_t kMinTileBytes = 768;       // smaller tiles cost more than their elements
+constexpr int64_t kMaxRunBytes = 4 << 10;     // of a side that has the other's share of a tile
+constexpr int64_t kQuadColumnsBytes = 2048;   // by way of quads; runs of the source
+constexpr int64_t kQuadRunBytes = 256;        // and of the destination, at least
+constexpr int64_t kFarRowsBytes = 256 << 10;  // further apart, tiles go on along the destination
+constexpr int64_t kTileBytes = 400 << 10;     // two tiles and a group are the scratch of a thread
+constexpr int64_t kGroupBytes = 12 << 10;     // of columns: they stay in the first cache
+constexpr int64_t kMinRowBytes = 192;         // shorter rows are moved as elements of tiles
+constexpr int64_t kRowsRunBytes = 1 << 10;    // of rows that are moved one after the other
+constexpr int64_t kFewElems = 256;            // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;        // smaller tiles cost more than their elements
 
 // Lines written past the cache need not be read first, which pays long before a tensor outgrows
 // the last level: a 4 MB transpose takes half the time.
@@ -134,8 +136,10 @@ inline int unit_axis(const Problem& problem, Stride stride) {
 }
 
 // Loops over every axis that tiles do not hold, and the parts of those they hold partly. The
-// innermost goes along the source, so that a tile goes on where the last one stopped reading.
-inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, const Side& columns) {
+// innermost goes along one side: along the source, a tile goes on where the last one stopped
+// reading; along the destination, where it stopped writing.
+inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, const Side& columns,
+                      bool along_destination = false) {
   plan->num_tiles = 1;
   for (int i = 0; i < problem.ndim; ++i) {
     int64_t step = 1;
@@ -152,10 +156,11 @@ inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, cons
                                       dst_stride(axis) * step};
     plan->num_tiles *= count;
   }
-  std::stable_sort(plan->loops, plan->loops + plan->num_loops,
-                   [](const TileLoop& a, const TileLoop& b) {
-                     return magnitude(a.src_step_bytes) > magnitude(b.src_step_bytes);
-                   });
+  std::stable_sort(
+      plan->loops, plan->loops + plan->num_loops, [=](const TileLoop& a, const TileLoop& b) {
+        return along_destination ? magnitude(a.dst_step_bytes) > magnitude(b.dst_step_bytes)
+                                 : magnitude(a.src_step_bytes) > magnitude(b.src_step_bytes);
+      });
 }
 
 // An odd number of lines: a power of two as pitch would put all rows (or columns) in a few sets of
@@ -313,7 +318,8 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
   const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
   if (row_bytes < kQuadColumnsBytes / 4) return false;
   plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
-  set_loops(plan, problem, rows, columns);
+  const int64_t row_stride = magnitude(src_stride(problem.axes[rows.axes[rows.num_axes - 1]]));
+  set_loops(plan, problem, rows, columns, row_stride > kFarRowsBytes);
   if (!has_whole_lines(*plan)) return false;
   if (rows.num_axes == 1 && plan->rows.part_axis >= 0) {
     plan->shift_rows = kLineBytes / problem.elem_bytes;
