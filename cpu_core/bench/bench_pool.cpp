@@ -1,15 +1,19 @@
-// The thread pool against OpenMP: both run the same shares of the same plans.
+// The thread pool against OpenMP's: both run the same shares of the same plans.
 //
 //   bench_pool [rounds] [name]     7 rounds of every size of the shapes whose name contains `name`
 //
-// A line is one size: microseconds a call of one thread, of the pool and of OpenMP on all CPUs, of
-// execute() with its own choice of threads; then how many times as long OpenMP takes as the pool,
-// and as execute(), medians and quartiles of the rounds' ratios. Each round times the four in turn,
-// after a pause in which the threads of the one before go to sleep. Calls follow one another, or
-// with 20 us or 1 ms of the caller's own work in between, so that threads may have to be woken.
+// A line is one size: microseconds a call on one thread, and by the pool and by OpenMP on all CPUs;
+// and of execute(), which chooses its number of threads; then OpenMP's time as a multiple of the
+// pool's and of execute()'s, medians and quartiles of the rounds' ratios. Each round times the four
+// in turn, after a pause in which the threads of the one before go to sleep. Calls follow one
+// another, or lie 20 us or 1 ms of the caller's own work apart, so that threads may have to be
+// woken, or follow one another while another thread computes all along.
+//
+// @@FINDINGS@@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -45,11 +49,24 @@ std::vector<Shape> shapes() {
   return all;
 }
 
+struct Setting {
+  const char* name;
+  std::chrono::microseconds gap;  // of the caller's own work, between calls
+  bool is_busy;                   // another thread computes all along
+};
+
+constexpr Setting kSettings[] = {
+    {"back to back", std::chrono::microseconds(0), false},
+    {"20 us apart", std::chrono::microseconds(20), false},
+    {"1 ms apart", std::chrono::microseconds(1000), false},
+    {"beside a thread", std::chrono::microseconds(0), true},
+};
+
 constexpr int64_t kElemBytes = 4;
 // GNU's OpenMP spins for some milliseconds before it sleeps.
 constexpr auto kPause = std::chrono::milliseconds(15);
-constexpr double kBlockSeconds = 2e-3;  // ten thousand times what reading the clock takes
-constexpr double kSpacedSeconds = 20e-3;
+constexpr double kBlockSeconds = 2e-3;    // ten thousand times what reading the clock takes
+constexpr double kSpacedSeconds = 20e-3;  // of calls and what lies in between
 
 struct Free {
   void operator()(uint8_t* p) const { std::free(p); }
@@ -116,7 +133,8 @@ double time_block(const Work& work) {
   }
 }
 
-// Seconds a call, of calls that are `gap` of the caller's own work apart.
+// Seconds a call, of calls that are `gap` of the caller's own work apart. Each is timed on its
+// own, so some 50 ns of reading the clock are in the time of every way alike.
 double time_spaced(const Work& work, std::chrono::microseconds gap) {
   const auto begin = Clock::now();
   double total = 0;
@@ -135,7 +153,7 @@ double time_spaced(const Work& work, std::chrono::microseconds gap) {
 
 double time_calls(const Work& work, std::chrono::microseconds gap) {
   std::this_thread::sleep_for(kPause);
-  time_spaced(work, gap);
+  time_spaced(work, gap);  // the scheduler may take some milliseconds to give each thread a CPU
   return gap.count() == 0 ? time_block(work) : time_spaced(work, gap);
 }
 
@@ -151,7 +169,7 @@ bool is_right(const hptp::Problem& problem, const uint8_t* src, const uint8_t* d
   return true;
 }
 
-void compare(const Shape& shape, std::chrono::microseconds gap, int rounds) {
+void compare(const Shape& shape, const Setting& setting, int rounds) {
   hptp::Problem problem;
   if (hptp::make_problem(kElemBytes, static_cast<int>(shape.shape.size()), shape.shape.data(),
                          shape.perm.data(), nullptr, nullptr, &problem) != hptp::Status::ok) {
@@ -182,15 +200,21 @@ void compare(const Shape& shape, std::chrono::microseconds gap, int rounds) {
     }
   }
 
+  std::atomic<bool> is_over{!setting.is_busy};
+  std::thread other([&] {
+    while (!is_over.load(std::memory_order_relaxed)) {
+    }
+  });
   std::vector<double> times[4];
   std::vector<double> ratios[2];  // OpenMP's time in the pool's and in that of execute()
   for (int i = 0; i < rounds; ++i) {
-    for (int way = 0; way < 4; ++way) times[way].push_back(time_calls(ways[way], gap));
+    for (int way = 0; way < 4; ++way) times[way].push_back(time_calls(ways[way], setting.gap));
     ratios[0].push_back(times[2].back() / times[1].back());
     ratios[1].push_back(times[2].back() / times[3].back());
   }
-  std::printf("%-12s %9lld %5lld", shape.name, static_cast<long long>(bytes),
-              static_cast<long long>(gap.count()));
+  is_over = true;
+  other.join();
+  std::printf("%-12s %-15s %9lld", shape.name, setting.name, static_cast<long long>(bytes));
   for (const auto& time : times) std::printf(" %9.1f", 1e6 * quantile(time, 0.5));
   for (const auto& ratio : ratios) {
     std::printf("  %5.2f (%.2f-%.2f)", quantile(ratio, 0.5), quantile(ratio, 0.25),
@@ -205,12 +229,12 @@ void compare(const Shape& shape, std::chrono::microseconds gap, int rounds) {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
   const char* wanted = argc > 2 ? argv[2] : "";
-  std::printf("%-12s %9s %5s %9s %9s %9s %9s  %s\n", "shape", "bytes", "gap", "1 thread", "pool",
-              "OpenMP", "execute", "OpenMP/pool, OpenMP/execute, threads of execute");
-  for (int gap_us : {0, 20, 1000}) {
+  std::printf("%-12s %-15s %9s %9s %9s %9s %9s  %s\n", "shape", "calls", "bytes", "1 thread",
+              "pool", "OpenMP", "execute", "OpenMP/pool, OpenMP/execute, threads of execute");
+  for (const Setting& setting : kSettings) {
     for (const Shape& shape : shapes()) {
       if (std::strstr(shape.name, wanted) == nullptr) continue;
-      compare(shape, std::chrono::microseconds(gap_us), rounds);
+      compare(shape, setting, rounds);
     }
   }
   return 0;

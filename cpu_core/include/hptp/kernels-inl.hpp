@@ -188,10 +188,17 @@ HPTP_INLINE void move_quads(const uint8_t* const* rows, int64_t at, uint8_t* out
   }
 }
 
+// Two prefetches serve better than either: of other rows, into the second cache, long before they
+// are read, and of these, into the first, just before. A 2-D transpose gains a tenth by the latter;
+// elements that move one by one leave no time for it.
 template <int kElemBytes>
 HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at) {
+  constexpr int64_t kSoonBytes = 256;
   HPTP_UNROLL
-  for (int k = 0; k < kQuadRows; ++k) prefetch<true>(rows.ahead[k] + at * rows.ahead_stride);
+  for (int k = 0; k < kQuadRows; ++k) {
+    prefetch<true>(rows.ahead[k] + at * rows.ahead_stride);
+    if (kIsPowerOfTwo<kElemBytes>) prefetch<false>(rows.from[k] + at + kSoonBytes);
+  }
   if constexpr (kIsPowerOfTwo<kElemBytes>) {
     shuffle_quads<kElemBytes>(rows.from, at, rows.out + kQuadRows * at);
   } else {

@@ -2,10 +2,11 @@
 //
 // parallel_for cuts the loop into one contiguous range per thread. The calling thread takes part,
 // and ranges are claimed one by one, so a helper that is late, busy or could not be created costs
-// time and never correctness. Helpers spin briefly for the next loop and then sleep. They are
-// detached and the pool is never destroyed: sleeping threads hold up no exit. A caller that finds
-// the pool at work for another thread (or for itself, nested) runs its loop alone, since the CPUs
-// are taken. After fork() the child, which has no helpers, starts a new pool.
+// time and never correctness. Helpers spin briefly for the next loop, giving way to others that
+// want their CPU, and then sleep; while they spin, no lock is taken. They are detached and the pool
+// is never destroyed: sleeping threads hold up no exit. A caller that finds the pool at work for
+// another thread (or for itself, nested) runs its loop alone, since the CPUs are taken. After
+// fork() the child, which has no helpers, starts a new pool.
 #pragma once
 
 #include <algorithm>
@@ -125,7 +126,9 @@ class Pool {
     loop_ = loop;
     state_.store(static_cast<uint32_t>(seats) * kSeat);
     if (num_sleepers_.load() == 0) return;
-    { std::lock_guard<std::mutex> lock(mutex_); }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+    }
     for (int i = 0; i < seats; ++i) wake_.notify_one();
   }
 
@@ -165,7 +168,9 @@ class Pool {
 
   void leave() {
     if (state_.fetch_sub(kActive) != kCallerSleeps + kActive) return;
-    { std::lock_guard<std::mutex> lock(mutex_); }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+    }
     done_.notify_one();
   }
 
