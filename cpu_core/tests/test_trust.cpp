@@ -3,6 +3,7 @@
 // else.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "hptp.h"
 #include "hptp/convert.hpp"
 #include "hptp/in_place.hpp"
+#include "hptp/pool.hpp"
 
 #if defined(__linux__)
 #include <dlfcn.h>
@@ -247,6 +249,22 @@ void check_many_callers() {
   for (std::thread& caller : callers) caller.join();
 }
 
+// Callers that come early and late, to helpers that spin or sleep, and wait for them either way.
+void check_waits() {
+  for (int delay_us : {0, 1, 50, 90, 100, 110, 150, 300}) {
+    const std::chrono::microseconds delay(delay_us);
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      std::atomic<int> done{0};
+      hptp::parallel_for(4, 4, [&](int64_t first, int64_t last) {
+        if (first > 0) std::this_thread::sleep_for(delay);
+        done += static_cast<int>(last - first);
+      });
+      CHECK(done == 4);
+      std::this_thread::sleep_for(delay);
+    }
+  }
+}
+
 // One plan, executed from many threads at once.
 void check_shared_plan() {
   const int64_t shape[] = {500, 300};
@@ -280,5 +298,6 @@ int main() {
   check_fork();
 #endif
   check_many_callers();
+  check_waits();
   check_shared_plan();
 }
