@@ -10,11 +10,11 @@
 // woken, or follow one another while another thread computes all along.
 //
 // Found with GCC's OpenMP on two CPUs of a Zen 3 guest: up to 20 us apart the pool is level with it
-// from 0.5 MB up and 1.05 to 4 times as fast below; 1 ms apart OpenMP, which spins for 5 ms, is up
-// to 1.4 times as fast from 0.5 to 4 MB, and behind the pool if told to sleep as well
-// (OMP_WAIT_POLICY=passive); beside a busy thread its calls take 8 ms, whatever their size, and
-// the pool's what one thread takes. execute(), on one thread below 4 MiB, gives away up to half
-// from 0.5 MB on where nothing else runs.
+// from 0.5 MB up, and 1 to 4 times as fast below, where these plans are one tile, which the caller
+// moves itself; 1 ms apart OpenMP, which spins for 5 ms, is up to 1.4 times as fast from 0.5 to
+// 4 MB, and level or behind if told to sleep as well (OMP_WAIT_POLICY=passive); beside a busy
+// thread its calls take 8 ms or more, and the pool's what one thread takes. execute(), on one
+// thread below 4 MiB, gives away up to half from 0.5 MB on where nothing else runs.
 #include <omp.h>
 
 #include <algorithm>
