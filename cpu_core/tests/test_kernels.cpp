@@ -22,6 +22,33 @@ std::vector<uint8_t> random_bytes(std::mt19937_64* random, int64_t count) {
   return bytes;
 }
 
+void check_columns(const std::vector<uint8_t>& in, int64_t in_pitch, const uint8_t* out,
+                   int64_t out_pitch, int64_t rows, int64_t columns, int64_t elem_bytes) {
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      CHECK(std::memcmp(out + column * out_pitch + row * elem_bytes,
+                        in.data() + row * in_pitch + column * elem_bytes,
+                        static_cast<size_t>(elem_bytes)) == 0);
+    }
+  }
+}
+
+// Past the cache: out and its columns begin with lines, and nothing is written outside.
+void check_stream_kernel(const Kernel& kernel, const std::vector<uint8_t>& in, int64_t in_pitch,
+                         int64_t rows, int64_t columns, int64_t elem_bytes) {
+  const int64_t column_bytes = rows * elem_bytes;
+  const int64_t out_pitch = hptp::detail::round_up(column_bytes, 64) + 64;
+  std::vector<uint8_t> memory(static_cast<size_t>(columns * out_pitch + 128), 0xEE);
+  uint8_t* out = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) & 63);
+  kernel.stream({in.data(), in_pitch, out, out_pitch, rows, columns, elem_bytes});
+  hptp::fence_streams();
+  check_columns(in, in_pitch, out, out_pitch, rows, columns, elem_bytes);
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t i = column_bytes; i < out_pitch; ++i) CHECK(out[column * out_pitch + i] == 0xEE);
+  }
+  CHECK(out[columns * out_pitch] == 0xEE);
+}
+
 // One block; pitches of 0 mean that rows (columns) follow one another.
 void check_block(const Kernel& kernel, int64_t elem_bytes, int64_t rows, int64_t columns,
                  bool packed_rows, bool packed_columns, std::mt19937_64* random) {
@@ -32,15 +59,10 @@ void check_block(const Kernel& kernel, int64_t elem_bytes, int64_t rows, int64_t
   const std::vector<uint8_t> in = random_bytes(random, in_rows * in_pitch + hptp::kSlackBytes);
   std::vector<uint8_t> out(static_cast<size_t>(out_columns * out_pitch + hptp::kSlackBytes));
   kernel.run({in.data(), in_pitch, out.data(), out_pitch, rows, columns, elem_bytes});
-  for (int64_t column = 0; column < columns; ++column) {
-    for (int64_t row = 0; row < rows; ++row) {
-      CHECK(std::memcmp(out.data() + column * out_pitch + row * elem_bytes,
-                        in.data() + row * in_pitch + column * elem_bytes,
-                        static_cast<size_t>(elem_bytes)) == 0);
-    }
-  }
+  check_columns(in, in_pitch, out.data(), out_pitch, rows, columns, elem_bytes);
+  if (kernel.stream != nullptr)
+    check_stream_kernel(kernel, in, in_pitch, rows, columns, elem_bytes);
 }
-
 void check_sizes(const Kernel& kernel, int64_t elem_bytes, std::mt19937_64* random) {
   for (int64_t rows : {1, 2, 3, 7, 8, 9, 15, 16, 31, 33, 64, 65, 100}) {
     for (int64_t columns : {1, 2, 3, 5, 15, 16, 17, 63, 64, 65}) {

@@ -140,6 +140,11 @@ void check_isa(Isa isa, std::mt19937_64* random) {
     check_engine({8, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}}, isa, offset,
                  3, true, random);
   }
+  // Pixels whose channels go straight to their planes, if those begin with lines.
+  for (int64_t offset : {0, 16}) {
+    check_engine({1, {2, 1024, 3}, {0, 2, 1}}, isa, offset, 3, false, random);
+    check_engine({2, {3, 608, 4}, {0, 2, 1}}, isa, offset, 1, false, random);
+  }
   // Columns that begin elsewhere, each of them, and elements that make no vectors of quads.
   check_engine({4, {65, 64}, {1, 0}}, isa, 0, 1, false, random);
   check_engine({2, {128, 128}, {1, 0}}, isa, 0, 1, false, random);

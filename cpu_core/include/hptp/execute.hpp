@@ -59,6 +59,10 @@ void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t*
 inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
                             uint8_t* dst) {
   const TileWalk walk(plan, first, src, dst);
+  if (plan.writes_direct && reinterpret_cast<uintptr_t>(dst) % kLineBytes == 0) {
+    stream_tiles(plan, walk, last - first);
+    return;
+  }
   const bool quads = plan.quads != nullptr;
   uint8_t* buffers =
       thread_buffers(quads ? QuadEngine::buffer_bytes(plan) : TileEngine::buffer_bytes(plan));

@@ -337,8 +337,8 @@ HPTP_INLINE void shuffle_group(const Vec* in, Vec* out, const detail::ShuffleMas
   }
 }
 
-// These two read the source itself, so they stay within it: the last group of pixels overlaps the
-// one before, and there must be one.
+// These read the source itself, so they stay within it: the last group of pixels overlaps the one
+// before, and there must be one.
 template <int kElemBytes, int n>
 void interleave_block(const Block& block) {
   constexpr int64_t kPixels = kVecBytes / kElemBytes;
@@ -356,20 +356,58 @@ void interleave_block(const Block& block) {
   }
 }
 
+// kVecs vectors of pixels → as many of each channel.
+template <int kElemBytes, int n, int kVecs, bool kStreams>
+HPTP_INLINE void deinterleave_pixels(const Block& block, int64_t row) {
+  const uint8_t* from = block.in + row * n * kElemBytes;
+  Vec in[n];
+  Vec out[kVecs][n];
+  HPTP_UNROLL
+  for (int k = 0; k < kVecs; ++k, from += n * kVecBytes) {
+    HPTP_UNROLL
+    for (int i = 0; i < n; ++i) in[i] = load_lanes(from + 16 * i, 16 * n);
+    shuffle_group<n>(in, out[k], detail::Masks<n, kElemBytes>::deinterleave);
+  }
+  HPTP_UNROLL
+  for (int i = 0; i < n; ++i) {
+    uint8_t* to = block.out + i * block.out_pitch_bytes + row * kElemBytes;
+    HPTP_UNROLL
+    for (int k = 0; k < kVecs; ++k, to += kVecBytes) {
+      if constexpr (kStreams) {
+        stream(to, out[k][i]);
+      } else {
+        store(to, out[k][i]);
+      }
+    }
+  }
+}
+
 template <int kElemBytes, int n>
 void deinterleave_block(const Block& block) {
   constexpr int64_t kPixels = kVecBytes / kElemBytes;
   for (int64_t next = 0; next < block.rows; next += kPixels) {
     const int64_t row = std::min(next, block.rows - kPixels);
-    const uint8_t* from = block.in + row * n * kElemBytes;
-    Vec in[n];
-    Vec out[n];
+    deinterleave_pixels<kElemBytes, n, 1, false>(block, row);
+  }
+}
+
+// A line of each channel at a time, and the ends, which may begin anywhere, as usual. The prefetch
+// took HWC to CHW from 85 to 100 % of a copy's speed.
+template <int kElemBytes, int n>
+void stream_deinterleave_block(const Block& block) {
+  constexpr int64_t kAheadBytes = n * 2048;
+  constexpr int64_t kLinePixels = kLineBytes / kElemBytes;
+  constexpr int64_t kPixels = kVecBytes / kElemBytes;
+  int64_t row = 0;
+  for (; row + kLinePixels <= block.rows; row += kLinePixels) {
+    const uint8_t* ahead = block.in + row * n * kElemBytes + kAheadBytes;
     HPTP_UNROLL
-    for (int i = 0; i < n; ++i) in[i] = load_lanes(from + 16 * i, 16 * n);
-    shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::deinterleave);
-    HPTP_UNROLL
-    for (int i = 0; i < n; ++i)
-      store(block.out + i * block.out_pitch_bytes + row * kElemBytes, out[i]);
+    for (int i = 0; i < n; ++i) prefetch<true>(ahead + i * kLineBytes);
+    deinterleave_pixels<kElemBytes, n, kLineBytes / kVecBytes, true>(block, row);
+  }
+  for (; row < block.rows; row += kPixels) {
+    const int64_t last = std::min(row, block.rows - kPixels);
+    deinterleave_pixels<kElemBytes, n, 1, false>(block, last);
   }
 }
 
@@ -450,7 +488,9 @@ inline void load_rows(const Load& load) {
 #define HPTP_QUADS(size, exchange) \
   {size, kRowStepBytes<size>, load_quads<size>, write_quads<size>, exchange<size>}
 #define HPTP_CHANNELS(size, n) {"interleave", interleave_block<size, n>, n, kVecBytes / size}
-#define HPTP_PIXELS(size, n) {"deinterleave", deinterleave_block<size, n>, kVecBytes / size, n}
+#define HPTP_PIXELS(size, n)                                         \
+  {"deinterleave", deinterleave_block<size, n>, kVecBytes / size, n, \
+   stream_deinterleave_block<size, n>}
 #endif
 #define HPTP_EACH_CHANNELS(entry, size) {entry(size, 2), entry(size, 3), entry(size, 4)}
 

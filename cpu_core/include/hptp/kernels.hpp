@@ -113,6 +113,8 @@ struct Kernel {
   BlockKernel run;
   int64_t min_rows;  // of a block
   int64_t min_columns;
+  // The same, past the cache, where out and the columns begin with lines: or null.
+  BlockKernel stream = nullptr;
 };
 
 constexpr int kMaxChannels = 4;

@@ -77,6 +77,7 @@ struct Plan {
   bool rows_adjacent;       // rows follow one another in the source
   bool rows_packed;         // and are loaded as one
   bool direct;              // rows are used where they are, and not loaded into a buffer
+  bool writes_direct;       // and columns put where they go, if the destination begins with a line
   int64_t in_pitch_bytes;   // of the rows, or from four rows' quads to the next four's
   int64_t out_pitch_bytes;  // of the columns, in their buffer
 };
@@ -249,6 +250,17 @@ inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) 
   }
 }
 
+// Whether columns are evenly spaced, and all begin with a line if the destination does.
+inline bool can_write_direct(const Plan& plan) {
+  if (!plan.stream || plan.block->stream == nullptr || !plan.whole_lines) return false;
+  if (plan.columns_per_run > 1) return false;
+  const int64_t step = plan.dst_offsets[1];
+  for (size_t i = 2; i < plan.dst_offsets.size(); ++i) {
+    if (plan.dst_offsets[i] != static_cast<int64_t>(i) * step) return false;
+  }
+  return true;
+}
+
 inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int column_axis) {
   const auto elems = [&](int64_t bytes) {
     return std::max<int64_t>(bytes / problem.elem_bytes, 1);
@@ -274,6 +286,7 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   set_loops(plan, problem, rows, columns);
   plan->whole_lines = has_whole_lines(*plan);
   choose_kernel(plan, problem, rows);
+  plan->writes_direct = can_write_direct(*plan);
 }
 
 // Cuts rows so that a tile has whole steps of them and columns whole lines: as few as possible, but

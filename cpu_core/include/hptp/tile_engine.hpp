@@ -116,6 +116,17 @@ inline void move_tiles(const Plan& plan, TileWalk walk, int64_t num_tiles) {
   }
 }
 
+// Moves tiles of a plan that writes_direct.
+inline void stream_tiles(const Plan& plan, TileWalk walk, int64_t num_tiles) {
+  for (int64_t i = 0; i < num_tiles; ++i, walk.advance()) {
+    const Tile tile = walk.tile();
+    const Block block{tile.src,  plan.in_pitch_bytes, tile.dst,       plan.dst_offsets[1],
+                      tile.rows, tile.columns,        plan.elem_bytes};
+    const bool small = tile.rows < plan.block->min_rows || tile.columns < plan.block->min_columns;
+    (small ? plan.small_block->run : plan.block->stream)(block);
+  }
+}
+
 constexpr int64_t kRowsAhead = 4;          // prefetched: the next four of those read side by side
 constexpr int64_t kBytesAhead = 16 << 10;  // prefetched, where rows are adjacent
 
