@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -341,3 +343,27 @@ def test_a_large_result_begins_with_a_cache_line() -> None:
         assert y.flags.writeable
         assert np.array_equal(y, x.T)
         assert arrays.empty_ndarray((1 << 20,), np.float64).ctypes.data % 64 == 0
+
+
+def _advised(address: int) -> bool:
+    """Whether the mapping at an address has asked for huge pages: VmFlags has "hg"."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text(encoding="ascii").splitlines():
+        bounds = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+        if bounds:
+            inside = int(bounds[1], 16) <= address < int(bounds[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return "hg" in line.split()
+    raise AssertionError(f"no mapping at {address:#x}")
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(),
+    reason="this system has no transparent huge pages",
+)
+def test_a_large_torch_result_asks_for_huge_pages() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(8 << 20, dtype=torch.int32).reshape(2048, 4096)
+    y = hp.permute(x, (1, 0))
+    assert torch.equal(y, x.T)
+    assert _advised(y.data_ptr() + y.nbytes // 2)
