@@ -304,7 +304,7 @@ class _Torch:
         import torch
 
         result = torch.empty(shape, dtype=dtype, device="cpu")
-        if False and result.nbytes >= _HUGE_BYTES:
+        if result.nbytes >= _HUGE_BYTES:
             _advise_huge_pages(result.data_ptr(), result.nbytes)
         return result
 
