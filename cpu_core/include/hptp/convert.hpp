@@ -348,6 +348,7 @@ inline Status convert_slabs(const ConvertProblem& problem, const void* src, void
     for (int64_t i = first; i < last; ++i) {
       converter.run(i, static_cast<const char*>(src), static_cast<char*>(dst));
     }
+    fence_streams();
   });
   return Status::ok;
 }

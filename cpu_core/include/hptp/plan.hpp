@@ -326,8 +326,8 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
   const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
   extend_sides(problem, &rows, kQuadRunBytes / problem.elem_bytes, &columns, want_columns);
   if (!cut_quad_rows(problem, rows, step_bytes, &plan->rows)) return false;
-  plan->columns =
-      cut(problem, columns, want_columns, kTileBytes / problem.elem_bytes / plan->rows.elems);
+  const int64_t most_columns = kTileBytes / problem.elem_bytes / plan->rows.elems;
+  plan->columns = cut(problem, columns, std::min(want_columns, most_columns), most_columns);
   const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
   if (row_bytes < kQuadColumnsBytes / 4) return false;
   plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
