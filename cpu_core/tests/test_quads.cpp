@@ -76,6 +76,75 @@ void check_kernels(const QuadKernels& kernels, int64_t rows, int64_t columns,
   }
 }
 
+// Writes the windows of a tile below a line of rows, at once and while another tile is loaded.
+// Every column begins elsewhere in a line; what is not of its window stays as it is.
+void check_windows(const QuadKernels& kernels, int64_t rows, int64_t columns, bool first, bool last,
+                   std::mt19937_64* random) {
+  const int64_t elem_bytes = kernels.elem_bytes;
+  const int64_t row_bytes = columns * elem_bytes;
+  const int64_t pitch = kQuadRows * (row_bytes + 2 * kLineBytes);
+  const int64_t line_rows = kLineBytes / elem_bytes;
+  const int64_t column_bytes = rows * elem_bytes;
+  const int64_t dst_pitch = column_bytes + 2 * kLineBytes + 4;
+  const std::vector<uint8_t> src =
+      reference::random_bytes(static_cast<size_t>((line_rows + rows) * row_bytes), random);
+  std::vector<uint8_t> quads(
+      static_cast<size_t>((line_rows + rows + 4 * kQuadRows) * pitch / kQuadRows));
+  std::vector<uint8_t> memory(static_cast<size_t>((columns + 2) * dst_pitch), kCanary);
+  std::vector<uint8_t> expected = memory;
+  uint8_t* dst = next_line(memory.data()) + kLineBytes;
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < columns; ++i) offsets.push_back(i * dst_pitch);
+
+  const auto rows_from = [&](int64_t row, uint8_t* out) {
+    hptp::QuadRows four{};
+    four.ahead_stride = 1;
+    for (int64_t k = 0; k < kQuadRows; ++k) {
+      four.from[k] = four.ahead[k] =
+          src.data() + std::min(row + k, line_rows + rows - 1) * row_bytes;
+    }
+    four.out = out;
+    return four;
+  };
+  for (int64_t row = 0; row < line_rows + rows; row += kQuadRows) {
+    kernels.load(rows_from(row, quads.data() + row / kQuadRows * pitch), row_bytes);
+  }
+  std::vector<const uint8_t*> pieces;
+  const int64_t quad_bytes = kQuadRows * elem_bytes;
+  for (int64_t at = 0; at < kLineBytes + hptp::detail::round_up(column_bytes, 16); at += 16) {
+    pieces.push_back(quads.data() + at / quad_bytes * pitch + at % quad_bytes);
+  }
+  pieces.insert(pieces.end(), 4, pieces.back());
+
+  hptp::QuadWindows windows{pieces.data(), 0, dst, offsets.data(), 0, column_bytes, first, last};
+  if (!first && !last && column_bytes % kernels.step_bytes() == 0) {
+    windows.num_columns = kQuadRows * row_bytes / column_bytes;
+    std::vector<uint8_t> loaded(static_cast<size_t>(pitch));
+    kernels.exchange_windows(windows, rows_from(0, loaded.data()));
+    const size_t bytes = static_cast<size_t>(windows.num_columns * column_bytes);
+    CHECK(std::memcmp(loaded.data(), quads.data(), bytes) == 0);
+    windows.first_column = windows.num_columns;
+  }
+  windows.num_columns = columns - windows.first_column;
+  kernels.write_windows(windows);
+  hptp::fence_streams();
+
+  for (int64_t column = 0; column < columns; ++column) {
+    const int64_t to = dst - memory.data() + offsets[static_cast<size_t>(column)];
+    const auto behind_line = [&](int64_t row) {
+      return (to + row * elem_bytes - (dst - memory.data())) & (kLineBytes - 1);
+    };
+    const int64_t begin = first ? to : to - behind_line(0);
+    const int64_t end = to + column_bytes - (last ? 0 : behind_line(rows));
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t byte = at - to + kLineBytes;  // of the column, from the line above on
+      expected[static_cast<size_t>(at)] = src[static_cast<size_t>(
+          byte / elem_bytes * row_bytes + column * elem_bytes + byte % elem_bytes)];
+    }
+  }
+  CHECK(memory == expected);
+}
+
 struct Case {
   int64_t elem_bytes;
   Sizes shape;
@@ -83,15 +152,17 @@ struct Case {
 };
 
 // The destination begins `offset` bytes behind a line, between canaries.
-void check_engine(const Case& c, Isa isa, int64_t offset, int num_threads, bool expect_quads,
-                  std::mt19937_64* random) {
+void check_engine(const Case& c, Isa isa, int64_t offset, int num_threads,
+                  const std::string& kernel, std::mt19937_64* random) {
   const int ndim = static_cast<int>(c.shape.size());
   hptp::Problem problem;
   CHECK(hptp::make_problem(static_cast<size_t>(c.elem_bytes), ndim, c.shape.data(), c.perm.data(),
                            nullptr, nullptr, &problem) == hptp::Status::ok);
   const hptp::Plan plan = hptp::make_plan(problem, num_threads, isa);
-  CHECK((plan.quads != nullptr) == expect_quads);
-  CHECK(!expect_quads || plan.kernel == std::string("quads"));
+  if (plan.kernel != kernel) {
+    std::fprintf(stderr, "%s, not %s\n", describe(plan).c_str(), kernel.c_str());
+  }
+  CHECK(plan.kernel == kernel);
   const int64_t bytes = hptp::num_bytes(problem);
   const std::vector<uint8_t> src = reference::random_bytes(static_cast<size_t>(bytes), random);
   std::vector<uint8_t> memory(static_cast<size_t>(bytes + 4 * kLineBytes), kCanary);
@@ -115,6 +186,10 @@ void check_isa(Isa isa, std::mt19937_64* random) {
         if (rows * kernels.elem_bytes > hptp::kMaxQuadColumnBytes) continue;
         for (int64_t columns : {1, 3, 4, 5, 16, 17, 32, 63, 64, 126, 200}) {
           check_kernels(kernels, rows, columns, random);
+          if (kernels.write_windows == nullptr) continue;
+          for (int ends : {0, 1, 2, 3}) {
+            check_windows(kernels, rows, columns, (ends & 1) != 0, (ends & 2) != 0, random);
+          }
         }
       }
     }
@@ -129,26 +204,39 @@ void check_isa(Isa isa, std::mt19937_64* random) {
   for (const Case& c : cases) {
     for (int num_threads : {1, 4, 7}) {
       for (int64_t offset : {0, 4, 8, 16, 32, 60, 3}) {
-        check_engine(c, isa, offset, num_threads, true, random);
+        check_engine(c, isa, offset, num_threads, "quads", random);
       }
     }
   }
   // All rows of a tile are one axis, or several: nothing can be shifted.
   for (int64_t offset : {0, 4, 16}) {
-    check_engine({4, {8, 8, 40}, {2, 0, 1}}, isa, offset, 2, true, random);
-    check_engine({4, {3, 64, 50}, {2, 0, 1}}, isa, offset, 2, true, random);
+    check_engine({4, {8, 8, 40}, {2, 0, 1}}, isa, offset, 2, "quads", random);
+    check_engine({4, {3, 64, 50}, {2, 0, 1}}, isa, offset, 2, "quads", random);
     check_engine({8, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}}, isa, offset,
-                 3, true, random);
+                 3, "quads", random);
   }
   // Pixels whose channels go straight to their planes, if those begin with lines.
   for (int64_t offset : {0, 16}) {
-    check_engine({1, {2, 1024, 3}, {0, 2, 1}}, isa, offset, 3, false, random);
-    check_engine({2, {3, 608, 4}, {0, 2, 1}}, isa, offset, 1, false, random);
+    check_engine({1, {2, 1024, 3}, {0, 2, 1}}, isa, offset, 3, "deinterleave", random);
+    check_engine({2, {3, 608, 4}, {0, 2, 1}}, isa, offset, 1, "deinterleave", random);
   }
-  // Columns that begin elsewhere, each of them, and elements that make no vectors of quads.
-  check_engine({4, {65, 64}, {1, 0}}, isa, 0, 1, false, random);
-  check_engine({2, {128, 128}, {1, 0}}, isa, 0, 1, false, random);
-  check_engine({5, {128, 128}, {1, 0}}, isa, 0, 1, false, random);
+  // Columns that begin elsewhere, each of them: in one tile's parts or many, of several arrays.
+  const Case anywhere[] = {
+      {4, {193, 64}, {1, 0}},       {4, {129, 33}, {1, 0}},      {4, {500, 131}, {1, 0}},
+      {8, {103, 70}, {1, 0}},       {8, {97, 16}, {1, 0}},       {16, {49, 20}, {1, 0}},
+      {4, {3, 209, 65}, {0, 2, 1}}, {8, {2, 75, 33}, {2, 0, 1}}, {8, {3, 75, 40}, {0, 2, 1}},
+  };
+  for (const Case& c : anywhere) {
+    for (int num_threads : {1, 4, 7}) {
+      for (int64_t offset : {0, 4, 16, 63}) {
+        check_engine(c, isa, offset, num_threads, "windows", random);
+      }
+    }
+  }
+  // Too few rows for windows, and elements that make no vectors of quads.
+  check_engine({4, {65, 64}, {1, 0}}, isa, 0, 1, "squares", random);
+  check_engine({2, {128, 128}, {1, 0}}, isa, 0, 1, "squares", random);
+  check_engine({5, {128, 128}, {1, 0}}, isa, 0, 1, "elements", random);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "quad_engine.hpp"
 #include "status.hpp"
 #include "tile_engine.hpp"
+#include "window_engine.hpp"
 
 namespace hptp {
 namespace detail {
@@ -64,10 +65,14 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
     return;
   }
   const bool quads = plan.quads != nullptr;
-  uint8_t* buffers =
-      thread_buffers(quads ? QuadEngine::buffer_bytes(plan) : TileEngine::buffer_bytes(plan));
+  const bool windows = plan.part_columns > 0;
+  uint8_t* buffers = thread_buffers(windows ? WindowEngine::buffer_bytes(plan)
+                                    : quads ? QuadEngine::buffer_bytes(plan)
+                                            : TileEngine::buffer_bytes(plan));
   if (buffers == nullptr) {
     move_tiles(plan, walk, last - first);
+  } else if (windows) {
+    WindowEngine(plan, buffers).run(walk, last - first);
   } else if (quads) {
     QuadEngine(plan, dst, buffers).run(walk, last - first);
   } else {
@@ -102,7 +107,7 @@ inline MoveShare share_mover(const Plan& plan) {
 // src and dst point at element 0 and do not overlap.
 inline Status execute(const Plan& plan, const void* src, void* dst) {
   if (plan.method == Method::nothing) return Status::ok;
-  if (plan.quads != nullptr && !detail::QuadEngine::serves(plan, static_cast<uint8_t*>(dst))) {
+  if (plan.unaligned != nullptr && !detail::QuadEngine::serves(plan, static_cast<uint8_t*>(dst))) {
     return execute(*plan.unaligned, src, dst);
   }
   const int64_t shares = plan.method == Method::copy

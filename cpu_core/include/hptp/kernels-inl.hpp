@@ -297,6 +297,55 @@ void exchange_quads(const QuadColumns& all_columns, const QuadRows& all_rows) {
   }
 }
 
+// Bytes i, i + 1, … of a vector and the one behind it are the first one shuffled by
+// kShiftMasks + 16 + i and the second by kShiftMasks + i.
+alignas(64) constexpr uint8_t kShiftMasks[48] = {
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+    0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128};
+
+// Where in the pieces of a column, which begin a line above the tile, its first line begins.
+HPTP_INLINE int64_t window_begin(const uint8_t* dst) {
+  return kLineBytes - static_cast<int64_t>(reinterpret_cast<uintptr_t>(dst) & (kLineBytes - 1));
+}
+
+// The same for columns that begin anywhere in a line.
+template <int kElemBytes>
+void exchange_quad_windows(const QuadWindows& all_windows, const QuadRows& all_rows) {
+  constexpr int64_t kStep = kQuadRows * kRowStepBytes<kElemBytes>;
+  constexpr int kQuadBytes = kQuadRows * kElemBytes;
+  constexpr int kQuadsPerLine = kLineBytes / kQuadBytes;
+  const QuadWindows windows = all_windows;
+  const QuadRows rows = all_rows;
+  int64_t at = rows.at;
+  for (int64_t i = 0; i < windows.num_columns; ++i) {
+    const int64_t column = windows.first_column + i;
+    const int64_t quad = column * kQuadBytes;
+    uint8_t* dst = windows.dst + windows.dst_offsets[column];
+    const int64_t begin = window_begin(dst);
+    dst += begin - kLineBytes;
+    const uint8_t* const* pieces = windows.pieces + begin / 16;
+    const uint8_t* const* next = pieces + column % kQuadsPerLine * (4 / kQuadsPerLine);
+    const Vec lower = broadcast(kShiftMasks + 16 + begin % 16);
+    const Vec upper = broadcast(kShiftMasks + begin % 16);
+    Vec v = load_pieces(pieces, quad);
+    for (int64_t left = windows.column_bytes; left > 0; left -= kStep) {
+      load_quad_step<kElemBytes>(rows, at);
+      at += kRowStepBytes<kElemBytes>;
+      for (int64_t line = 0; line < kStep; line += kLineBytes, next += 4) {
+        if (kQuadsPerLine > 1) prefetch<false>(next[0] + quad + kLineBytes);
+        HPTP_UNROLL
+        for (int k = 0; k < kLineBytes; k += kVecBytes, dst += kVecBytes) {
+          pieces += kLanes;
+          const Vec after = load_pieces(pieces, quad);
+          stream(dst, either(shuffle(v, lower), shuffle(next_lanes(v, after), upper)));
+          v = after;
+        }
+      }
+    }
+  }
+}
+
 // The same for elements whose quads are no vectors: a column is put together in the first cache,
 // two columns ahead, for its pieces to have left the store buffer when it is read as lines.
 template <int kElemBytes>
@@ -436,6 +485,24 @@ void write_quads(const QuadColumns& columns) {
   }
 }
 
+// A column ends with a line, unless it is the last tile's, whose end is the column's own.
+template <int kElemBytes>
+void write_quad_windows(const QuadWindows& windows) {
+  alignas(64) uint8_t held[kHeldBytes];
+  for (int64_t i = 0; i < windows.num_columns; ++i) {
+    const int64_t column = windows.first_column + i;
+    uint8_t* dst = windows.dst + windows.dst_offsets[column];
+    const int64_t own_end = kLineBytes + windows.column_bytes;
+    const int64_t begin = windows.first ? kLineBytes : window_begin(dst);
+    const int64_t end =
+        windows.last ? own_end : own_end - kLineBytes + window_begin(dst + windows.column_bytes);
+    for (int64_t at = begin / 16 * 16; at < end; at += 16) {
+      std::memcpy(held + at, windows.pieces[at / 16] + column * kQuadRows * kElemBytes, 16);
+    }
+    copy(dst + begin - kLineBytes, held + begin, end - begin);
+  }
+}
+
 #endif
 
 // Loads kSide rows side by side.
@@ -484,13 +551,28 @@ inline void load_rows(const Load& load) {
 
 #if HPTP_ISA_NOW == HPTP_ISA_SCALAR
 #define HPTP_SQUARES(size) {"elements", element_block<size>, 1, 1}
-#define HPTP_QUADS(size, exchange) {0, 0, nullptr, nullptr, nullptr}
+#define HPTP_QUADS(size) {0, 0, nullptr, nullptr, nullptr, nullptr, nullptr}
+#define HPTP_HELD_QUADS(size) HPTP_QUADS(size)
 #define HPTP_CHANNELS(size, n) {"elements", element_block<size>, n, 1}
 #define HPTP_PIXELS(size, n) {"elements", element_block<size>, 1, n}
 #else
 #define HPTP_SQUARES(size) {"squares", square_block<size>, 1, 1}
-#define HPTP_QUADS(size, exchange) \
-  {size, kRowStepBytes<size>, load_quads<size>, write_quads<size>, exchange<size>}
+#define HPTP_QUADS(size)     \
+  {size,                     \
+   kRowStepBytes<size>,      \
+   load_quads<size>,         \
+   write_quads<size>,        \
+   exchange_quads<size>,     \
+   write_quad_windows<size>, \
+   exchange_quad_windows<size>}
+#define HPTP_HELD_QUADS(size) \
+  {size,                      \
+   kRowStepBytes<size>,       \
+   load_quads<size>,          \
+   write_quads<size>,         \
+   exchange_held_quads<size>, \
+   nullptr,                   \
+   nullptr}
 #define HPTP_CHANNELS(size, n) {"interleave", interleave_block<size, n>, n, kVecBytes / size}
 #define HPTP_PIXELS(size, n)                                         \
   {"deinterleave", deinterleave_block<size, n>, kVecBytes / size, n, \
@@ -510,9 +592,8 @@ inline const KernelSet& kernels() {
        HPTP_EACH_CHANNELS(HPTP_CHANNELS, 4)},
       {HPTP_EACH_CHANNELS(HPTP_PIXELS, 1), HPTP_EACH_CHANNELS(HPTP_PIXELS, 2),
        HPTP_EACH_CHANNELS(HPTP_PIXELS, 4)},
-      {HPTP_QUADS(4, exchange_quads), HPTP_QUADS(8, exchange_quads), HPTP_QUADS(16, exchange_quads),
-       HPTP_QUADS(3, exchange_held_quads), HPTP_QUADS(6, exchange_held_quads),
-       HPTP_QUADS(12, exchange_held_quads)},
+      {HPTP_QUADS(4), HPTP_QUADS(8), HPTP_QUADS(16), HPTP_HELD_QUADS(3), HPTP_HELD_QUADS(6),
+       HPTP_HELD_QUADS(12)},
       load_rows,
       copy,
   };
@@ -521,6 +602,7 @@ inline const KernelSet& kernels() {
 
 #undef HPTP_SQUARES
 #undef HPTP_QUADS
+#undef HPTP_HELD_QUADS
 #undef HPTP_CHANNELS
 #undef HPTP_PIXELS
 #undef HPTP_EACH_CHANNELS

@@ -92,6 +92,20 @@ struct QuadColumns {
   int64_t column_bytes;  // at most kMaxQuadColumnBytes
 };
 
+// Columns of quads that begin anywhere in a line: those of a tile that continues one above it. What
+// is written of each begins and ends with a line, so it begins with some of the rows above.
+struct QuadWindows {
+  // What one column holds, 16 bytes at a time, from a line of rows above the tile on.
+  const uint8_t* const* pieces;
+  int64_t first_column;  // of those to write now
+  uint8_t* dst;          // of the tile's own first row
+  const int64_t* dst_offsets;
+  int64_t num_columns;
+  int64_t column_bytes;  // of the tile
+  bool first;            // nothing is above it
+  bool last;             // or below
+};
+
 using LoadKernel = void (*)(const Load&);
 using BlockKernel = void (*)(const Block&);
 using CopyKernel = void (*)(uint8_t* dst, const uint8_t* src, int64_t bytes);
@@ -103,9 +117,12 @@ constexpr int64_t kMaxQuadColumnBytes = 18 * kLineBytes;
 struct QuadKernels {
   int64_t elem_bytes;
   int64_t row_step_bytes;
+  int64_t step_bytes() const { return kQuadRows * row_step_bytes; }
   void (*load)(const QuadRows&, int64_t row_bytes);
   void (*write)(const QuadColumns&);
   void (*exchange)(const QuadColumns&, const QuadRows&);
+  void (*write_windows)(const QuadWindows&);  // null: elements whose quads are no vectors
+  void (*exchange_windows)(const QuadWindows&, const QuadRows&);
 };
 
 struct Kernel {

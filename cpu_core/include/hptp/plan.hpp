@@ -62,9 +62,10 @@ struct Plan {
   std::vector<int64_t> dst_offsets;
 
   // Method tiles.
-  const QuadKernels* quads;               // by way of quads; null: through a second buffer
-  int64_t shift_rows;                     // their tiles may be shifted by fewer rows than that
-  int64_t row_stride_bytes;               // of the source, where they may
+  const QuadKernels* quads;  // by way of quads; null: through a second buffer
+  int64_t shift_rows;        // their tiles may be shifted by fewer rows than that
+  int64_t row_stride_bytes;  // of the source, where they may
+  int64_t part_columns;      // > 0: columns begin anywhere; loaded and written at a time
   std::shared_ptr<const Plan> unaligned;  // what to do with a destination that begins elsewhere
   const Kernel* block;                    // not by way of quads
   const Kernel* small_block;              // for blocks of fewer rows or columns than that one takes
@@ -90,6 +91,8 @@ constexpr int64_t kColumnsBytes = 64;
 constexpr int64_t kMaxRunBytes = 256;
 constexpr int64_t kQuadColumnsBytes = 128;
 constexpr int64_t kQuadRunBytes = 192;
+constexpr int64_t kWindowParts = 2;
+constexpr int64_t kMinWindowTiles = 2;
 constexpr int64_t kFarRowsBytes = 1 << 10;
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
@@ -104,6 +107,8 @@ constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the h
 constexpr int64_t kMaxRunBytes = 4 << 10;     // of a side that has the other's share of a tile
 constexpr int64_t kQuadColumnsBytes = 2048;   // by way of quads; runs of the source
 constexpr int64_t kQuadRunBytes = 256;        // and of the destination, at least
+constexpr int64_t kWindowParts = 10;          // of such runs of the source, in a tile of windows
+constexpr int64_t kMinWindowTiles = 4;        // along an axis
 constexpr int64_t kFarRowsBytes = 256 << 10;  // further apart, tiles go on along the destination
 constexpr int64_t kTileBytes = 400 << 10;     // two tiles and a group are the scratch of a thread
 constexpr int64_t kGroupBytes = 12 << 10;     // of columns: they stay in the first cache
@@ -313,34 +318,66 @@ inline const QuadKernels* find_quads(const KernelSet& set, int64_t elem_bytes) {
   return nullptr;
 }
 
+// The sides of tiles by way of quads, of about want_columns. False where rows are no whole steps.
+inline bool shape_quads(Plan* plan, const Problem& problem, Side* rows, Side* columns,
+                        int64_t want_columns) {
+  plan->quads = find_quads(*plan->set, problem.elem_bytes);
+  if (!plan->stream || plan->quads == nullptr) return false;
+  rows->take(problem, unit_axis(problem, dst_stride));
+  columns->take(problem, unit_axis(problem, src_stride));
+  extend_sides(problem, rows, kQuadRunBytes / problem.elem_bytes, columns, want_columns);
+  if (!cut_quad_rows(problem, *rows, plan->quads->step_bytes(), &plan->rows)) return false;
+  plan->row_stride_bytes = src_stride(problem.axes[rows->axes[rows->num_axes - 1]]);
+  return true;
+}
+
+// Where the quads of a tile, of so many of its columns, come from and go to.
+inline void set_quads(Plan* plan, const Problem& problem, const Side& rows, const Side& columns,
+                      int64_t num_columns) {
+  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems + plan->shift_rows, src_stride);
+  plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
+  plan->columns_per_run = 1;
+  plan->in_pitch_bytes =
+      kQuadRows * padded(round_up(num_columns * problem.elem_bytes, plan->quads->row_step_bytes));
+  plan->method = Method::tiles;
+}
+
 // Tiles by way of quads. Columns must begin with a line, or all as far behind one: where they are
 // parts of one axis, the parts are shifted (see quad_engine.hpp).
 inline bool try_quads(Plan* plan, const Problem& problem) {
-  plan->quads = find_quads(*plan->set, problem.elem_bytes);
-  if (!plan->stream || plan->quads == nullptr) return false;
-  const int64_t step_bytes = kQuadRows * plan->quads->row_step_bytes;
+  const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
   Side rows{dst_stride, {}, 0, 1};
   Side columns{src_stride, {}, 0, 1};
-  rows.take(problem, unit_axis(problem, dst_stride));
-  columns.take(problem, unit_axis(problem, src_stride));
-  const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
-  extend_sides(problem, &rows, kQuadRunBytes / problem.elem_bytes, &columns, want_columns);
-  if (!cut_quad_rows(problem, rows, step_bytes, &plan->rows)) return false;
+  if (!shape_quads(plan, problem, &rows, &columns, want_columns)) return false;
   const int64_t most_columns = kTileBytes / problem.elem_bytes / plan->rows.elems;
   plan->columns = cut(problem, columns, std::min(want_columns, most_columns), most_columns);
-  const int64_t row_bytes = plan->columns.elems * problem.elem_bytes;
-  if (row_bytes < kQuadColumnsBytes / 4) return false;
-  plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
-  const int64_t row_stride = magnitude(src_stride(problem.axes[rows.axes[rows.num_axes - 1]]));
-  set_loops(plan, problem, rows, columns, row_stride > kFarRowsBytes);
-  if (!has_whole_lines(*plan)) return false;
+  if (plan->columns.elems < want_columns / 4) return false;
   if (rows.num_axes == 1 && plan->rows.part_axis >= 0) {
     plan->shift_rows = kLineBytes / problem.elem_bytes;
-    plan->row_stride_bytes = src_stride(problem.axes[rows.axes[0]]);
   }
-  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems + plan->shift_rows, src_stride);
-  plan->columns_per_run = 1;
-  plan->in_pitch_bytes = kQuadRows * padded(round_up(row_bytes, plan->quads->row_step_bytes));
+  set_quads(plan, problem, rows, columns, plan->columns.elems);
+  set_loops(plan, problem, rows, columns, magnitude(plan->row_stride_bytes) > kFarRowsBytes);
+  plan->kernel = "quads";
+  return has_whole_lines(*plan);
+}
+
+// Columns that begin anywhere, where they are long parts of one axis (see window_engine.hpp).
+inline bool try_windows(Plan* plan, const Problem& problem) {
+  const int64_t part_columns = kQuadColumnsBytes / problem.elem_bytes;
+  Side rows{dst_stride, {}, 0, 1};
+  Side columns{src_stride, {}, 0, 1};
+  if (!shape_quads(plan, problem, &rows, &columns, kWindowParts * part_columns)) return false;
+  if (plan->quads->exchange_windows == nullptr || rows.num_axes > 1) return false;
+  if (problem.axes[rows.axes[0]].size < kMinWindowTiles * plan->rows.elems) return false;
+  plan->columns = cut(problem, columns, kWindowParts * part_columns, kWindowParts * part_columns);
+  if (plan->columns.elems < part_columns / 4) return false;
+  const int64_t num_parts =
+      std::max<int64_t>((plan->columns.elems + part_columns / 2) / part_columns, 1);
+  plan->part_columns =
+      round_up(ceil_div(plan->columns.elems, num_parts), kLineBytes / problem.elem_bytes);
+  set_quads(plan, problem, rows, columns, plan->part_columns);
+  set_loops(plan, problem, rows, columns, true);
+  plan->kernel = "windows";
   return true;
 }
 
@@ -380,15 +417,14 @@ inline bool try_tiles(Plan* plan, const Problem& problem) {
   if (tile_bytes < kMinTileBytes && tiles.num_tiles > 1) return false;
   tiles.method = Method::tiles;
   tiles.kernel = tiles.block->name;
+  Plan windows = *plan;
+  if (!tiles.direct && try_windows(&windows, problem)) tiles = std::move(windows);
   Plan quads = *plan;
   if (!tiles.direct && try_quads(&quads, problem)) {
-    quads.method = Method::tiles;
-    quads.kernel = "quads";
     quads.unaligned = std::make_shared<const Plan>(std::move(tiles));
-    *plan = std::move(quads);
-  } else {
-    *plan = std::move(tiles);
+    tiles = std::move(quads);
   }
+  *plan = std::move(tiles);
   return true;
 }
 

@@ -13,6 +13,10 @@ HPTP_INLINE Vec load(const uint8_t* p) { return _mm_loadu_si128((const __m128i*)
 HPTP_INLINE void store(uint8_t* p, Vec v) { _mm_storeu_si128((__m128i*)p, v); }
 HPTP_INLINE void stream(uint8_t* p, Vec v) { _mm_stream_si128((__m128i*)p, v); }
 HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t) { return load(p); }
+HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
+  return load(pieces[0] + at);
+}
+HPTP_INLINE Vec next_lanes(Vec, Vec next) { return next; }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t, Vec v) { store(p, v); }
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return load(p); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return _mm_shuffle_epi8(v, mask); }
@@ -32,6 +36,11 @@ HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t step_bytes) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(p)), load_lane(p + step_bytes),
                                  1);
 }
+HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(pieces[0] + at)),
+                                 load_lane(pieces[1] + at), 1);
+}
+HPTP_INLINE Vec next_lanes(Vec v, Vec next) { return _mm256_permute2x128_si256(v, next, 0x21); }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t step_bytes, Vec v) {
   _mm_storeu_si128((__m128i*)p, _mm256_castsi256_si128(v));
   _mm_storeu_si128((__m128i*)(p + step_bytes), _mm256_extracti128_si256(v, 1));
@@ -56,6 +65,13 @@ HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t step_bytes) {
   v = _mm512_inserti32x4(v, load_lane(p + 2 * step_bytes), 2);
   return _mm512_inserti32x4(v, load_lane(p + 3 * step_bytes), 3);
 }
+HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
+  Vec v = _mm512_castsi128_si512(load_lane(pieces[0] + at));
+  v = _mm512_inserti32x4(v, load_lane(pieces[1] + at), 1);
+  v = _mm512_inserti32x4(v, load_lane(pieces[2] + at), 2);
+  return _mm512_inserti32x4(v, load_lane(pieces[3] + at), 3);
+}
+HPTP_INLINE Vec next_lanes(Vec v, Vec next) { return _mm512_alignr_epi64(next, v, 2); }
 HPTP_INLINE Vec load_halves(const uint8_t* p, int64_t step_bytes) {
   const Vec lower = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i*)p));
   return _mm512_inserti64x4(lower, _mm256_loadu_si256((const __m256i*)(p + step_bytes)), 1);
@@ -80,6 +96,10 @@ HPTP_INLINE Vec load(const uint8_t* p) { return vld1q_u8(p); }
 HPTP_INLINE void store(uint8_t* p, Vec v) { vst1q_u8(p, v); }
 HPTP_INLINE void stream(uint8_t* p, Vec v) { vst1q_u8(p, v); }  // no such store in the intrinsics
 HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t) { return load(p); }
+HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
+  return load(pieces[0] + at);
+}
+HPTP_INLINE Vec next_lanes(Vec, Vec next) { return next; }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t, Vec v) { store(p, v); }
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return load(p); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return vqtbl1q_u8(v, mask); }
