@@ -53,8 +53,12 @@ void check_kernels(const QuadKernels& kernels, int64_t rows, int64_t columns,
     kernels.load(rows_from(row, quads.data()), row_bytes);
   }
   hptp::QuadColumns leave{quads.data(), pitch, dst, offsets.data(), columns, column_bytes};
-  const int64_t step_bytes = kQuadRows * kernels.row_step_bytes;
-  leave.num_columns = column_bytes % step_bytes == 0 ? kQuadRows * row_bytes / column_bytes : 0;
+  if (column_bytes % kernels.step_bytes() == 0) {
+    leave.num_columns = kQuadRows * row_bytes / column_bytes;
+    leave.num_columns -= leave.num_columns % kernels.columns_at_once;
+  } else {
+    leave.num_columns = 0;
+  }
   if (leave.num_columns > 0) {
     kernels.exchange(leave, rows_from(0, copy.data()));
     const size_t loaded = static_cast<size_t>(leave.num_columns * column_bytes);
@@ -179,7 +183,7 @@ void check_engine(const Case& c, Isa isa, int64_t offset, int num_threads,
 
 void check_isa(Isa isa, std::mt19937_64* random) {
   for (const QuadKernels& kernels : hptp::kernel_set(isa).quads) {
-    const int64_t step_rows = kQuadRows * kernels.row_step_bytes / kernels.elem_bytes;
+    const int64_t step_rows = kernels.step_bytes() / kernels.elem_bytes;
     for (int64_t steps : {1, 2, 4}) {
       for (int64_t more : {-3, -1, 0, 1, 2, 5}) {
         const int64_t rows = steps * step_rows + more;
@@ -200,6 +204,9 @@ void check_isa(Isa isa, std::mt19937_64* random) {
       {8, {32, 48}, {1, 0}},        {8, {104, 70}, {1, 0}},
       {16, {16, 12}, {1, 0}},       {16, {100, 20}, {1, 0}},
       {4, {3, 208, 64}, {0, 2, 1}}, {8, {2, 40, 5, 32}, {2, 0, 3, 1}},
+      {2, {128, 128}, {1, 0}},      {2, {224, 101}, {1, 0}},
+      {1, {256, 192}, {1, 0}},      {1, {448, 97}, {1, 0}},
+      {2, {3, 96, 71}, {0, 2, 1}},  {1, {2, 64, 5, 66}, {2, 0, 3, 1}},
   };
   for (const Case& c : cases) {
     for (int num_threads : {1, 4, 7}) {
@@ -233,9 +240,9 @@ void check_isa(Isa isa, std::mt19937_64* random) {
       }
     }
   }
-  // Too few rows for windows, and elements that make no vectors of quads.
+  // Too few rows for windows, and elements whose quads are no vectors.
   check_engine({4, {65, 64}, {1, 0}}, isa, 0, 1, "squares", random);
-  check_engine({2, {128, 128}, {1, 0}}, isa, 0, 1, "squares", random);
+  check_engine({2, {127, 128}, {1, 0}}, isa, 0, 1, "squares", random);
   check_engine({5, {128, 128}, {1, 0}}, isa, 0, 1, "elements", random);
 }
 

@@ -112,12 +112,13 @@ using CopyKernel = void (*)(uint8_t* dst, const uint8_t* src, int64_t bytes);
 
 constexpr int64_t kMaxQuadColumnBytes = 18 * kLineBytes;
 
-// exchange loads and writes in turns: a step of each of four rows, as many bytes of a column. Its
-// columns begin with a line and are whole steps of four rows.
+// exchange loads and writes in turns: a step of each of four rows, as many bytes of columns. Those
+// begin with a line and are whole steps.
 struct QuadKernels {
   int64_t elem_bytes;
   int64_t row_step_bytes;
-  int64_t step_bytes() const { return kQuadRows * row_step_bytes; }
+  int64_t columns_at_once;  // exchange takes multiples of it: so many have whole steps together
+  int64_t step_bytes() const { return kQuadRows * row_step_bytes / columns_at_once; }
   void (*load)(const QuadRows&, int64_t row_bytes);
   void (*write)(const QuadColumns&);
   void (*exchange)(const QuadColumns&, const QuadRows&);
@@ -135,7 +136,7 @@ struct Kernel {
 };
 
 constexpr int kMaxChannels = 4;
-constexpr int kNumQuadSizes = 6;
+constexpr int kNumQuadSizes = 8;
 
 // The kernels of one instruction set.
 struct KernelSet {

@@ -90,7 +90,9 @@ constexpr int64_t kRowsBytes = 64;
 constexpr int64_t kColumnsBytes = 64;
 constexpr int64_t kMaxRunBytes = 256;
 constexpr int64_t kQuadColumnsBytes = 128;
+constexpr int64_t kByteQuadColumnsBytes = 64;
 constexpr int64_t kQuadRunBytes = 192;
+constexpr int64_t kSmallQuadRunBytes = 64;
 constexpr int64_t kWindowParts = 2;
 constexpr int64_t kMinWindowTiles = 2;
 constexpr int64_t kFarRowsBytes = 1 << 10;
@@ -104,9 +106,12 @@ inline int64_t min_stream_bytes() { return 256; }
 #else
 constexpr int64_t kRowsBytes = 512;      // a run of the destination
 constexpr int64_t kColumnsBytes = 2048;  // a run of the source: long, for the hardware's prefetcher
-constexpr int64_t kMaxRunBytes = 4 << 10;     // of a side that has the other's share of a tile
-constexpr int64_t kQuadColumnsBytes = 2048;   // by way of quads; runs of the source
+constexpr int64_t kMaxRunBytes = 4 << 10;    // of a side that has the other's share of a tile
+constexpr int64_t kQuadColumnsBytes = 2048;  // by way of quads; runs of the source
+constexpr int64_t kByteQuadColumnsBytes =
+    1536;                                     // of bytes, for two tiles of them to stay in 512 KB
 constexpr int64_t kQuadRunBytes = 256;        // and of the destination, at least
+constexpr int64_t kSmallQuadRunBytes = 128;   // or, since those have more rows in a line
 constexpr int64_t kWindowParts = 10;          // of such runs of the source, in a tile of windows
 constexpr int64_t kMinWindowTiles = 4;        // along an axis
 constexpr int64_t kFarRowsBytes = 256 << 10;  // further apart, tiles go on along the destination
@@ -296,7 +301,8 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
 
 // Cuts rows so that a tile has whole steps of them and columns whole lines: as few as possible, but
 // not fewer than make a long run.
-inline bool cut_quad_rows(const Problem& problem, const Side& side, int64_t step_bytes, Run* run) {
+inline bool cut_quad_rows(const Problem& problem, const Side& side, int64_t step_bytes,
+                          int64_t run_bytes, Run* run) {
   const int axis = side.axes[side.num_axes - 1];
   const int64_t size = problem.axes[axis].size;
   const int64_t part_elems = side.elems / size;
@@ -304,7 +310,7 @@ inline bool cut_quad_rows(const Problem& problem, const Side& side, int64_t step
   const int64_t most = kMaxQuadColumnBytes - kLineBytes;  // a shifted tile may be a line longer
   for (int64_t bytes = step_bytes; bytes <= most; bytes += step_bytes) {
     const int64_t part = bytes / part_bytes;
-    if (part > size || part * part_bytes != bytes || bytes < kQuadRunBytes) continue;
+    if (part > size || part * part_bytes != bytes || bytes < run_bytes) continue;
     *run = {part * part_elems, part == size ? -1 : axis, part, part_elems};
     return true;
   }
@@ -325,8 +331,10 @@ inline bool shape_quads(Plan* plan, const Problem& problem, Side* rows, Side* co
   if (!plan->stream || plan->quads == nullptr) return false;
   rows->take(problem, unit_axis(problem, dst_stride));
   columns->take(problem, unit_axis(problem, src_stride));
-  extend_sides(problem, rows, kQuadRunBytes / problem.elem_bytes, columns, want_columns);
-  if (!cut_quad_rows(problem, *rows, plan->quads->step_bytes(), &plan->rows)) return false;
+  const int64_t run_bytes = plan->quads->columns_at_once > 1 ? kSmallQuadRunBytes : kQuadRunBytes;
+  extend_sides(problem, rows, run_bytes / problem.elem_bytes, columns, want_columns);
+  const int64_t step_bytes = plan->quads->step_bytes();
+  if (!cut_quad_rows(problem, *rows, step_bytes, run_bytes, &plan->rows)) return false;
   plan->row_stride_bytes = src_stride(problem.axes[rows->axes[rows->num_axes - 1]]);
   return true;
 }
@@ -345,13 +353,14 @@ inline void set_quads(Plan* plan, const Problem& problem, const Side& rows, cons
 // Tiles by way of quads. Columns must begin with a line, or all as far behind one: where they are
 // parts of one axis, the parts are shifted (see quad_engine.hpp).
 inline bool try_quads(Plan* plan, const Problem& problem) {
-  const int64_t want_columns = kQuadColumnsBytes / problem.elem_bytes;
+  const int64_t want_columns =
+      (problem.elem_bytes == 1 ? kByteQuadColumnsBytes : kQuadColumnsBytes) / problem.elem_bytes;
   Side rows{dst_stride, {}, 0, 1};
   Side columns{src_stride, {}, 0, 1};
   if (!shape_quads(plan, problem, &rows, &columns, want_columns)) return false;
   const int64_t most_columns = kTileBytes / problem.elem_bytes / plan->rows.elems;
   plan->columns = cut(problem, columns, std::min(want_columns, most_columns), most_columns);
-  if (plan->columns.elems < want_columns / 4) return false;
+  if (plan->columns.elems < want_columns / 8) return false;
   if (rows.num_axes == 1 && plan->rows.part_axis >= 0) {
     plan->shift_rows = kLineBytes / problem.elem_bytes;
   }

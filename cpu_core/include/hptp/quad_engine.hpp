@@ -82,7 +82,7 @@ class QuadEngine {
         back_, plan_.in_pitch_bytes, tile.dst, plan_.dst_offsets.data(), tile.columns, bytes};
     for (int64_t left = tile.columns; left > 0; left -= columns.num_columns) {
       columns.num_columns = left;
-      if (exchanges && loader_.loads()) {
+      if (exchanges && left >= plan_.quads->columns_at_once && loader_.loads()) {
         exchange(&columns);
       } else {
         plan_.quads->write(columns);
@@ -95,10 +95,12 @@ class QuadEngine {
   // Writes as many columns as the rows that are coming have steps for, and loads those; if there
   // are none, it loads what the rows have left.
   void exchange(QuadColumns* columns) {
+    const int64_t at_once = plan_.quads->columns_at_once;
     const int64_t bytes = columns->column_bytes / kQuadRows;  // of each row, for a column
     columns->num_columns = std::min(columns->num_columns, loader_.bytes_left() / bytes);
+    columns->num_columns -= columns->num_columns % at_once;
     plan_.quads->exchange(*columns, loader_.rows());
-    loader_.advance(columns->num_columns * bytes, bytes);
+    loader_.advance(columns->num_columns * bytes, at_once * bytes);
   }
 
   const Plan& plan_;
