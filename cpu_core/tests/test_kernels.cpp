@@ -33,20 +33,25 @@ void check_columns(const std::vector<uint8_t>& in, int64_t in_pitch, const uint8
   }
 }
 
-// Past the cache: out and its columns begin with lines, and nothing is written outside.
+// Past the cache: an element of out begins with a line, columns that are not packed lie whole lines
+// apart, and nothing is written outside.
 void check_stream_kernel(const Kernel& kernel, const std::vector<uint8_t>& in, int64_t in_pitch,
-                         int64_t rows, int64_t columns, int64_t elem_bytes) {
+                         int64_t rows, int64_t columns, int64_t elem_bytes, bool packed_columns,
+                         int64_t offset) {
   const int64_t column_bytes = rows * elem_bytes;
-  const int64_t out_pitch = hptp::detail::round_up(column_bytes, 64) + 64;
-  std::vector<uint8_t> memory(static_cast<size_t>(columns * out_pitch + 128), 0xEE);
-  uint8_t* out = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) & 63);
+  const int64_t out_pitch =
+      packed_columns ? column_bytes : hptp::detail::round_up(column_bytes, 64) + 64;
+  std::vector<uint8_t> memory(static_cast<size_t>(columns * out_pitch + 256), 0xEE);
+  uint8_t* out = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) & 63) + 64;
+  out += offset;
   kernel.stream({in.data(), in_pitch, out, out_pitch, rows, columns, elem_bytes});
   hptp::fence_streams();
   check_columns(in, in_pitch, out, out_pitch, rows, columns, elem_bytes);
   for (int64_t column = 0; column < columns; ++column) {
     for (int64_t i = column_bytes; i < out_pitch; ++i) CHECK(out[column * out_pitch + i] == 0xEE);
   }
-  CHECK(out[columns * out_pitch] == 0xEE);
+  for (int64_t i = 0; i < 64; ++i) CHECK(out[columns * out_pitch + i] == 0xEE);
+  for (int64_t i = -1 - offset; i < 0; ++i) CHECK(out[i] == 0xEE);
 }
 
 // One block; pitches of 0 mean that rows (columns) follow one another.
@@ -60,9 +65,15 @@ void check_block(const Kernel& kernel, int64_t elem_bytes, int64_t rows, int64_t
   std::vector<uint8_t> out(static_cast<size_t>(out_columns * out_pitch + hptp::kSlackBytes));
   kernel.run({in.data(), in_pitch, out.data(), out_pitch, rows, columns, elem_bytes});
   check_columns(in, in_pitch, out.data(), out_pitch, rows, columns, elem_bytes);
-  if (kernel.stream != nullptr)
-    check_stream_kernel(kernel, in, in_pitch, rows, columns, elem_bytes);
+  if (kernel.stream != nullptr) {
+    const int64_t pixel_bytes = packed_columns ? rows * elem_bytes : elem_bytes;
+    const int64_t align = pixel_bytes & -pixel_bytes;
+    for (int64_t offset = 0; offset < 64; offset += align * (align < 8 ? 5 : 1)) {
+      check_stream_kernel(kernel, in, in_pitch, rows, columns, elem_bytes, packed_columns, offset);
+    }
+  }
 }
+
 void check_sizes(const Kernel& kernel, int64_t elem_bytes, std::mt19937_64* random) {
   for (int64_t rows : {1, 2, 3, 7, 8, 9, 15, 16, 31, 33, 64, 65, 100}) {
     for (int64_t columns : {1, 2, 3, 5, 15, 16, 17, 63, 64, 65}) {

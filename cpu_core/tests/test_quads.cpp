@@ -1,5 +1,6 @@
 // Tiles by way of quads: each kernel of each instruction set against loops over elements, then the
 // engine on destinations that begin with a line, behind one by whole elements, and elsewhere.
+// Channels that are written straight to where they go.
 //
 // Built with tiny blocks, so that small tensors are written past the cache.
 #include <cstdio>
@@ -181,6 +182,32 @@ void check_engine(const Case& c, Isa isa, int64_t offset, int num_threads,
   CHECK(memory == expected);
 }
 
+// Pixels of 4 bytes that follow rows of an odd number of 2-byte elements: half of them cannot begin
+// with a line.
+void check_odd_rows(Isa isa) {
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kPixels = 160;
+  constexpr int64_t kPitch = 2 * kPixels + 1;
+  const int64_t shape[] = {2, kRows, kPixels};
+  const int64_t perm[] = {1, 2, 0};
+  const int64_t dst_strides[] = {2 * kPitch, 4, 2};
+  hptp::Problem problem;
+  CHECK(hptp::make_problem(2, 3, shape, perm, nullptr, dst_strides, &problem) == hptp::Status::ok);
+  const hptp::Plan plan = hptp::make_plan(problem, 1, isa);
+  CHECK(std::string(plan.kernel) == "interleave");
+  std::vector<uint16_t> src(2 * kRows * kPixels);
+  for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<uint16_t>(i);
+  std::vector<uint16_t> dst(kRows * kPitch, 0xA5A5);
+  CHECK(hptp::execute(plan, src.data(), dst.data()) == hptp::Status::ok);
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t i = 0; i < 2 * kPixels; ++i) {
+      CHECK(dst[static_cast<size_t>(row * kPitch + i)] ==
+            i % 2 * kRows * kPixels + row * kPixels + i / 2);
+    }
+    CHECK(dst[static_cast<size_t>(row * kPitch + 2 * kPixels)] == 0xA5A5);
+  }
+}
+
 void check_isa(Isa isa, std::mt19937_64* random) {
   for (const QuadKernels& kernels : hptp::kernel_set(isa).quads) {
     const int64_t step_rows = kernels.step_bytes() / kernels.elem_bytes;
@@ -222,11 +249,16 @@ void check_isa(Isa isa, std::mt19937_64* random) {
     check_engine({8, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}}, isa, offset,
                  3, "quads", random);
   }
-  // Pixels whose channels go straight to their planes, if those begin with lines.
-  for (int64_t offset : {0, 16}) {
+  // Pixels whose channels go straight to their planes, and back.
+  for (int64_t offset : {0, 16, 60, 1}) {
     check_engine({1, {2, 1024, 3}, {0, 2, 1}}, isa, offset, 3, "deinterleave", random);
     check_engine({2, {3, 608, 4}, {0, 2, 1}}, isa, offset, 1, "deinterleave", random);
+    check_engine({1, {2, 3, 1024}, {0, 2, 1}}, isa, offset, 3, "interleave", random);
+    check_engine({1, {3, 3, 1000}, {0, 2, 1}}, isa, offset, 2, "interleave", random);
+    check_engine({2, {3, 4, 609}, {0, 2, 1}}, isa, offset, 1, "interleave", random);
+    check_engine({4, {2, 2, 5, 160}, {0, 2, 3, 1}}, isa, offset, 3, "interleave", random);
   }
+  check_odd_rows(isa);
   // Columns that begin elsewhere, each of them: in one tile's parts or many, of several arrays.
   const Case anywhere[] = {
       {4, {193, 64}, {1, 0}},       {4, {129, 33}, {1, 0}},      {4, {500, 131}, {1, 0}},

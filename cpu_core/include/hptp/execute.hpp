@@ -60,7 +60,8 @@ void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t*
 inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
                             uint8_t* dst) {
   const TileWalk walk(plan, first, src, dst);
-  if (plan.writes_direct && reinterpret_cast<uintptr_t>(dst) % kLineBytes == 0) {
+  const int64_t align = plan.direct_dst_align;
+  if (align > 0 && reinterpret_cast<intptr_t>(dst) % align == 0) {
     stream_tiles(plan, walk, last - first);
     return;
   }

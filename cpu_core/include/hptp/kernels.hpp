@@ -131,7 +131,8 @@ struct Kernel {
   BlockKernel run;
   int64_t min_rows;  // of a block
   int64_t min_columns;
-  // The same, past the cache, where out and the columns begin with lines: or null.
+  // The same, past the cache, where some element of out begins with a line and columns, unless they
+  // are packed, lie whole lines apart: or null.
   BlockKernel stream = nullptr;
 };
 

@@ -71,16 +71,16 @@ struct Plan {
   const Kernel* small_block;              // for blocks of fewer rows or columns than that one takes
   Run rows;
   Run columns;
-  int64_t lead_rows;        // rows before a tile's own, which it may need to fill its first lines
-  bool whole_lines;         // not so when the destination begins with a line: then all tiles do
-  int64_t columns_per_run;  // > 1: so many columns follow one another in the destination
-  int64_t group_columns;    // transposed and written at a time
-  bool rows_adjacent;       // rows follow one another in the source
-  bool rows_packed;         // and are loaded as one
-  bool direct;              // rows are used where they are, and not loaded into a buffer
-  bool writes_direct;       // and columns put where they go, if the destination begins with a line
-  int64_t in_pitch_bytes;   // of the rows, or from four rows' quads to the next four's
-  int64_t out_pitch_bytes;  // of the columns, in their buffer
+  int64_t lead_rows;         // rows before a tile's own, which it may need to fill its first lines
+  bool whole_lines;          // not so when the destination begins with a line: then all tiles do
+  int64_t columns_per_run;   // > 1: so many columns follow one another in the destination
+  int64_t group_columns;     // transposed and written at a time
+  bool rows_adjacent;        // rows follow one another in the source
+  bool rows_packed;          // and are loaded as one
+  bool direct;               // rows are used where they are, and not loaded into a buffer
+  int64_t direct_dst_align;  // > 0: and columns put where they go in destinations so aligned
+  int64_t in_pitch_bytes;    // of the rows, or from four rows' quads to the next four's
+  int64_t out_pitch_bytes;   // of the columns, in their buffer
 };
 
 namespace detail {
@@ -216,6 +216,7 @@ inline void set_columns(Plan* plan, const Problem& problem, const Side& columns)
     plan->columns_per_run = std::min(first.size, plan->columns.elems);
     const size_t step = static_cast<size_t>(plan->columns_per_run);
     for (size_t i = 1; i * step < offsets.size(); ++i) offsets[i] = offsets[i * step];
+    offsets.resize((offsets.size() - 1) / step + 1);
   }
   const int64_t line = std::max<int64_t>(kLineBytes / problem.elem_bytes, 1);
   plan->group_columns = std::max<int64_t>(kGroupBytes / plan->out_pitch_bytes / line, 1) * line;
@@ -237,6 +238,13 @@ inline int size_class(int64_t elem_bytes) {
   return -1;
 }
 
+inline bool are_evenly_spaced(const std::vector<int64_t>& offsets) {
+  for (size_t i = 2; i < offsets.size(); ++i) {
+    if (offsets[i] != static_cast<int64_t>(i) * offsets[1]) return false;
+  }
+  return true;
+}
+
 inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) {
   const KernelSet& set = *plan->set;
   const int64_t elem_bytes = problem.elem_bytes;
@@ -252,23 +260,20 @@ inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) 
   if (are_channels(plan->columns.elems) && plan->rows_packed) {
     plan->direct = true;
     plan->block = &set.deinterleave[size][plan->columns.elems - 2];
+    const bool direct = plan->whole_lines && plan->columns_per_run == 1;
+    if (direct && are_evenly_spaced(plan->dst_offsets)) plan->direct_dst_align = elem_bytes;
   } else if (are_channels(plan->rows.elems) && rows.num_axes == 1 &&
              plan->out_pitch_bytes == plan->rows.elems * elem_bytes) {
     plan->direct = true;
     plan->block = &set.interleave[size][plan->rows.elems - 2];
     plan->in_pitch_bytes = src_stride(problem.axes[rows.axes[0]]);
+    const int64_t align = plan->out_pitch_bytes & -plan->out_pitch_bytes;
+    const bool aligned =
+        std::all_of(plan->loops, plan->loops + plan->num_loops,
+                    [=](const TileLoop& loop) { return loop.dst_step_bytes % align == 0; });
+    if (aligned && plan->dst_offsets.size() == 1) plan->direct_dst_align = align;
   }
-}
-
-// Whether columns are evenly spaced, and all begin with a line if the destination does.
-inline bool can_write_direct(const Plan& plan) {
-  if (!plan.stream || plan.block->stream == nullptr || !plan.whole_lines) return false;
-  if (plan.columns_per_run > 1) return false;
-  const int64_t step = plan.dst_offsets[1];
-  for (size_t i = 2; i < plan.dst_offsets.size(); ++i) {
-    if (plan.dst_offsets[i] != static_cast<int64_t>(i) * step) return false;
-  }
-  return true;
+  if (!plan->stream || plan->block->stream == nullptr) plan->direct_dst_align = 0;
 }
 
 inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int column_axis) {
@@ -296,7 +301,6 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   set_loops(plan, problem, rows, columns);
   plan->whole_lines = has_whole_lines(*plan);
   choose_kernel(plan, problem, rows);
-  plan->writes_direct = can_write_direct(*plan);
 }
 
 // Cuts rows so that a tile has whole steps of them and columns whole lines: as few as possible, but

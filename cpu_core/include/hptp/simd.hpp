@@ -18,6 +18,10 @@ HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
 }
 HPTP_INLINE Vec next_lanes(Vec, Vec next) { return next; }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t, Vec v) { store(p, v); }
+template <int n, int k>
+HPTP_INLINE Vec chunks_of(const Vec* v) {
+  return v[k];
+}
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return load(p); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return _mm_shuffle_epi8(v, mask); }
 HPTP_INLINE Vec either(Vec a, Vec b) { return _mm_or_si128(a, b); }
@@ -44,6 +48,12 @@ HPTP_INLINE Vec next_lanes(Vec v, Vec next) { return _mm256_permute2x128_si256(v
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t step_bytes, Vec v) {
   _mm_storeu_si128((__m128i*)p, _mm256_castsi256_si128(v));
   _mm_storeu_si128((__m128i*)(p + step_bytes), _mm256_extracti128_si256(v, 1));
+}
+template <int n, int k>
+HPTP_INLINE Vec chunks_of(const Vec* v) {
+  constexpr int lower = 2 * k;
+  constexpr int upper = 2 * k + 1;
+  return _mm256_permute2x128_si256(v[lower % n], v[upper % n], lower / n + 16 * (2 + upper / n));
 }
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return _mm256_broadcastsi128_si256(load_lane(p)); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return _mm256_shuffle_epi8(v, mask); }
@@ -82,6 +92,23 @@ HPTP_INLINE void store_lanes(uint8_t* p, int64_t step_bytes, Vec v) {
   _mm_storeu_si128((__m128i*)(p + 2 * step_bytes), _mm512_extracti32x4_epi32(v, 2));
   _mm_storeu_si128((__m128i*)(p + 3 * step_bytes), _mm512_extracti32x4_epi32(v, 3));
 }
+template <int n, int k, int i>
+HPTP_INLINE void add_chunks(Vec* to, const Vec* v) {
+  constexpr auto mask = [](int lane) { return (4 * k + lane) % n == i ? 3 << 2 * lane : 0; };
+  constexpr auto half = [](int lane) { return (4 * k + lane) / n * 2; };
+  const Vec halves = _mm512_setr_epi64(half(0), half(0) + 1, half(1), half(1) + 1,  //
+                                       half(2), half(2) + 1, half(3), half(3) + 1);
+  *to = _mm512_mask_permutexvar_epi64(*to, mask(0) | mask(1) | mask(2) | mask(3), halves, v[i]);
+}
+template <int n, int k>
+HPTP_INLINE Vec chunks_of(const Vec* v) {
+  Vec chunks = v[0];
+  add_chunks<n, k, 0>(&chunks, v);
+  add_chunks<n, k, 1>(&chunks, v);
+  if constexpr (n > 2) add_chunks<n, k, 2>(&chunks, v);
+  if constexpr (n > 3) add_chunks<n, k, 3>(&chunks, v);
+  return chunks;
+}
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return _mm512_broadcast_i32x4(load_lane(p)); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return _mm512_shuffle_epi8(v, mask); }
 HPTP_INLINE Vec either(Vec a, Vec b) { return _mm512_or_si512(a, b); }
@@ -101,11 +128,24 @@ HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
 }
 HPTP_INLINE Vec next_lanes(Vec, Vec next) { return next; }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t, Vec v) { store(p, v); }
+template <int n, int k>
+HPTP_INLINE Vec chunks_of(const Vec* v) {
+  return v[k];
+}
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return load(p); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return vqtbl1q_u8(v, mask); }
 HPTP_INLINE Vec either(Vec a, Vec b) { return vorrq_u8(a, b); }
 
 #endif
+
+// Lane l of n vectors' i-th is chunk l * n + i: the chunks in order. (chunks_of<n, k> are those of
+// the k-th vector.)
+template <size_t... k>
+HPTP_INLINE void sort_chunks(Vec* v, std::index_sequence<k...>) {
+  constexpr int n = sizeof...(k);
+  const Vec sorted[n] = {chunks_of<n, static_cast<int>(k)>(v)...};
+  ((v[k] = sorted[k]), ...);
+}
 
 // The elements of the lower (upper) halves of a's and b's lanes, alternating: a0 b0 a1 b1 …
 template <int kElemBytes>
