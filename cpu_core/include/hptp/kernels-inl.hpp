@@ -183,25 +183,46 @@ HPTP_INLINE void shuffle_quads(const uint8_t* const* rows, int64_t at, uint8_t* 
   }
 }
 
-// Elements of 3, 6 and 12 bytes move one by one, as 4, 8 and 16: what a move brings too much, the
-// next one overwrites. The last ones move alone, since the source may end there.
+// Four groups of 12 bytes, of which the last one is read with the bytes before it: the source may
+// end behind it.
+alignas(64) constexpr uint8_t kGroupMasks[64] = {
+    0, 1, 2, 3, 4, 5, 6,  7,  8,  9,  10, 11, 12,  13,  14,  15,  //
+    0, 1, 2, 3, 4, 5, 6,  7,  8,  9,  10, 11, 12,  13,  14,  15,  //
+    0, 1, 2, 3, 4, 5, 6,  7,  8,  9,  10, 11, 12,  13,  14,  15,  //
+    4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128};
+
+// Groups [group, group + kLanes), one in each lane.
+HPTP_INLINE Vec load_groups(const uint8_t* from, int group) {
+  const uint8_t* const groups[4] = {from, from + 12, from + 24, from + 32};
+  const Vec v = load_pieces(groups + group, 0);
+  return group + kLanes < 4 ? v : shuffle(v, load(kGroupMasks + 64 - kVecBytes));
+}
+
+// Elements of 3, 6 and 12 bytes: the quads of 12 bytes of each row are three lanes, each of which
+// takes elements of two to four rows.
 template <int kElemBytes>
-HPTP_INLINE void move_quads(const uint8_t* const* rows, int64_t at, uint8_t* out) {
-  constexpr int kMoveBytes = kElemBytes / 3 * 4;
-  constexpr int kLast = kRowStepBytes<kElemBytes> - kElemBytes;
-  for (int i = 0; i < kLast; i += kElemBytes) {
-    HPTP_UNROLL
-    for (int k = 0; k < kQuadRows; ++k, out += kElemBytes) {
-      std::memcpy(out, rows[k] + at + i, kMoveBytes);
-    }
-  }
+HPTP_INLINE void interleave_quads(const uint8_t* const* rows, int64_t at, uint8_t* out) {
+  constexpr const detail::ShuffleMasks& masks = detail::Masks<kQuadRows, kElemBytes>::interleave;
   HPTP_UNROLL
-  for (int k = 0; k < kQuadRows; ++k, out += kElemBytes) {
-    std::memcpy(out, rows[k] + at + kLast, kElemBytes);
+  for (int group = 0; group < 4; group += kLanes, out += 48 * kLanes) {
+    Vec in[kQuadRows];
+    HPTP_UNROLL
+    for (int k = 0; k < kQuadRows; ++k) in[k] = load_groups(rows[k] + at, group);
+    HPTP_UNROLL
+    for (int i = 0; i < 3; ++i) {
+      const int first = 16 * i / kElemBytes;
+      const int last = std::min<int>((16 * i + 15) / kElemBytes, first + kQuadRows - 1);
+      Vec v = shuffle(in[first % kQuadRows], broadcast(masks.byte[i][first % kQuadRows]));
+      HPTP_UNROLL
+      for (int k = first + 1; k <= last; ++k) {
+        v = either(v, shuffle(in[k % kQuadRows], broadcast(masks.byte[i][k % kQuadRows])));
+      }
+      store_lanes(out + 16 * i, 48, v);
+    }
   }
 }
 
-// Elements that move one by one gain nothing by the second prefetch.
+// Elements of 3, 6 and 12 bytes gain nothing by the second prefetch.
 template <int kElemBytes>
 HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at) {
   HPTP_UNROLL
@@ -212,7 +233,7 @@ HPTP_INLINE void load_quad_step(const QuadRows& rows, int64_t at) {
   if constexpr (kIsPowerOfTwo<kElemBytes>) {
     shuffle_quads<kElemBytes>(rows.from, at, rows.out + kQuadRows * at);
   } else {
-    move_quads<kElemBytes>(rows.from, at, rows.out + kQuadRows * at);
+    interleave_quads<kElemBytes>(rows.from, at, rows.out + kQuadRows * at);
   }
 }
 
