@@ -432,6 +432,64 @@ void exchange_quad_windows(const QuadWindows& all_windows, const QuadRows& all_r
   }
 }
 
+// So many columns of small quads → the first cache, from a line of rows above the tile on.
+template <int kElemBytes, int n>
+HPTP_INLINE void hold_windows(const QuadWindows& windows, int64_t column,
+                              uint8_t (*held)[kHeldBytes]) {
+  constexpr int kQuadBytes = kQuadRows * kElemBytes;
+  constexpr int kLinePieces = kLineBytes / kQuadBytes;
+  const int64_t quad = column * kQuadBytes;
+  const uint8_t* const* pieces = windows.pieces;
+  const uint8_t* const* next = pieces + column / n % 4;
+  for (int64_t i = 0; i < kLineBytes + windows.column_bytes; i += kLineBytes) {
+    HPTP_UNROLL
+    for (int k = 0; k < kLinePieces; k += 4, next += 4) prefetch<false>(*next + quad + kLineBytes);
+    HPTP_UNROLL
+    for (int k = 0; k < kLineBytes; k += kVecBytes, pieces += n * kLanes) {
+      Vec v[n];
+      HPTP_UNROLL
+      for (int j = 0; j < n; ++j) {
+        const uint8_t* lanes[kLanes];
+        HPTP_UNROLL
+        for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = pieces[lane * n + j];
+        v[j] = load_pieces(lanes, quad);
+      }
+      shuffle_perfectly<kQuadBytes, n, log2(n)>(v);
+      HPTP_UNROLL
+      for (int j = 0; j < n; ++j) store(held[j] + i + k, v[j]);
+    }
+  }
+}
+
+// The same for quads smaller than a lane. The next columns are put together before these leave, for
+// them to have left the store buffer when they are read from where their windows begin.
+template <int kElemBytes>
+void exchange_small_windows(const QuadWindows& all_windows, const QuadRows& all_rows) {
+  constexpr int n = 16 / (kQuadRows * kElemBytes);
+  const QuadWindows windows = all_windows;
+  const QuadRows rows = all_rows;
+  const int64_t end = windows.first_column + windows.num_columns;
+  alignas(64) uint8_t held[2][n][kHeldBytes];
+  int64_t at = rows.at;
+  int64_t written = 0;
+  int now = 0;
+  hold_windows<kElemBytes, n>(windows, windows.first_column, held[now]);
+  for (int64_t column = windows.first_column; column < end; column += n, now ^= 1) {
+    if (column + n < end) hold_windows<kElemBytes, n>(windows, column + n, held[now ^ 1]);
+    for (int j = 0; j < n; ++j) {
+      uint8_t* dst = windows.dst + windows.dst_offsets[column + j];
+      const int64_t begin = window_begin(dst);
+      const uint8_t* from = held[now][j] + begin;
+      dst += begin - kLineBytes;
+      for (int64_t i = 0; i < windows.column_bytes; i += kLineBytes) {
+        load_with_line<kElemBytes>(rows, &at, &written);
+        HPTP_UNROLL
+        for (int64_t k = i; k < i + kLineBytes; k += kVecBytes) stream(dst + k, load(from + k));
+      }
+    }
+  }
+}
+
 // The same for elements whose quads are no vectors: a column is put together in the first cache,
 // two columns ahead, for its pieces to have left the store buffer when it is read as lines.
 template <int kElemBytes>
@@ -631,6 +689,7 @@ void write_quads(const QuadColumns& columns) {
 // A column ends with a line, unless it is the last tile's, whose end is the column's own.
 template <int kElemBytes>
 void write_quad_windows(const QuadWindows& windows) {
+  constexpr int64_t kPieceBytes = piece_bytes(kElemBytes);
   alignas(64) uint8_t held[kHeldBytes];
   for (int64_t i = 0; i < windows.num_columns; ++i) {
     const int64_t column = windows.first_column + i;
@@ -639,13 +698,47 @@ void write_quad_windows(const QuadWindows& windows) {
     const int64_t begin = windows.first ? kLineBytes : window_begin(dst);
     const int64_t end =
         windows.last ? own_end : own_end - kLineBytes + window_begin(dst + windows.column_bytes);
-    for (int64_t at = begin / 16 * 16; at < end; at += 16) {
-      std::memcpy(held + at, windows.pieces[at / 16] + column * kQuadRows * kElemBytes, 16);
+    for (int64_t at = begin / kPieceBytes * kPieceBytes; at < end; at += kPieceBytes) {
+      const uint8_t* from = windows.pieces[at / kPieceBytes] + column * kQuadRows * kElemBytes;
+      std::memcpy(held + at, from, kPieceBytes);
     }
     copy(dst + begin - kLineBytes, held + begin, end - begin);
   }
 }
 
+#endif
+
+#if HPTP_ISA_NOW == HPTP_ISA_SCALAR
+template <int kElemBytes>
+QuadKernels quad_kernels() {
+  return {};
+}
+#else
+template <int kElemBytes>
+QuadKernels quad_kernels() {
+  constexpr int kQuadBytes = kQuadRows * kElemBytes;
+  QuadKernels kernels{kElemBytes,
+                      kRowStepBytes<kElemBytes>,
+                      1,
+                      load_quads<kElemBytes>,
+                      write_quads<kElemBytes>,
+                      nullptr,
+                      nullptr,
+                      nullptr};
+  if constexpr (!kIsPowerOfTwo<kElemBytes>) {
+    kernels.exchange = exchange_held_quads<kElemBytes>;
+  } else if constexpr (kQuadBytes < 16) {
+    kernels.columns_at_once = 16 / kQuadBytes;
+    kernels.exchange = exchange_small_quads<kElemBytes>;
+    kernels.write_windows = write_quad_windows<kElemBytes>;
+    kernels.exchange_windows = exchange_small_windows<kElemBytes>;
+  } else {
+    kernels.exchange = exchange_quads<kElemBytes>;
+    kernels.write_windows = write_quad_windows<kElemBytes>;
+    kernels.exchange_windows = exchange_quad_windows<kElemBytes>;
+  }
+  return kernels;
+}
 #endif
 
 // Loads kSide rows side by side.
@@ -694,34 +787,10 @@ inline void load_rows(const Load& load) {
 
 #if HPTP_ISA_NOW == HPTP_ISA_SCALAR
 #define HPTP_SQUARES(size) {"elements", element_block<size>, 1, 1}
-#define HPTP_QUADS(size) \
-  {                      \
-  }
-#define HPTP_OTHER_QUADS(size, columns, exchange) \
-  {                                               \
-  }
 #define HPTP_CHANNELS(size, n) {"elements", element_block<size>, n, 1}
 #define HPTP_PIXELS(size, n) {"elements", element_block<size>, 1, n}
 #else
 #define HPTP_SQUARES(size) {"squares", square_block<size>, 1, 1}
-#define HPTP_QUADS(size)     \
-  {size,                     \
-   kRowStepBytes<size>,      \
-   1,                        \
-   load_quads<size>,         \
-   write_quads<size>,        \
-   exchange_quads<size>,     \
-   write_quad_windows<size>, \
-   exchange_quad_windows<size>}
-#define HPTP_OTHER_QUADS(size, columns, exchange) \
-  {size,                                          \
-   kRowStepBytes<size>,                           \
-   columns,                                       \
-   load_quads<size>,                              \
-   write_quads<size>,                             \
-   exchange<size>,                                \
-   nullptr,                                       \
-   nullptr}
 #define HPTP_CHANNELS(size, n) \
   {"interleave", interleave_block<size, n>, n, kVecBytes / size, stream_interleave_block<size, n>}
 #define HPTP_PIXELS(size, n)                                         \
@@ -742,9 +811,8 @@ inline const KernelSet& kernels() {
        HPTP_EACH_CHANNELS(HPTP_CHANNELS, 4)},
       {HPTP_EACH_CHANNELS(HPTP_PIXELS, 1), HPTP_EACH_CHANNELS(HPTP_PIXELS, 2),
        HPTP_EACH_CHANNELS(HPTP_PIXELS, 4)},
-      {HPTP_QUADS(4), HPTP_QUADS(8), HPTP_QUADS(16), HPTP_OTHER_QUADS(1, 4, exchange_small_quads),
-       HPTP_OTHER_QUADS(2, 2, exchange_small_quads), HPTP_OTHER_QUADS(3, 1, exchange_held_quads),
-       HPTP_OTHER_QUADS(6, 1, exchange_held_quads), HPTP_OTHER_QUADS(12, 1, exchange_held_quads)},
+      {quad_kernels<1>(), quad_kernels<2>(), quad_kernels<3>(), quad_kernels<4>(),
+       quad_kernels<6>(), quad_kernels<8>(), quad_kernels<12>(), quad_kernels<16>()},
       load_rows,
       copy,
   };
@@ -752,8 +820,6 @@ inline const KernelSet& kernels() {
 }
 
 #undef HPTP_SQUARES
-#undef HPTP_QUADS
-#undef HPTP_OTHER_QUADS
 #undef HPTP_CHANNELS
 #undef HPTP_PIXELS
 #undef HPTP_EACH_CHANNELS

@@ -95,7 +95,7 @@ struct QuadColumns {
 // Columns of quads that begin anywhere in a line: those of a tile that continues one above it. What
 // is written of each begins and ends with a line, so it begins with some of the rows above.
 struct QuadWindows {
-  // What one column holds, 16 bytes at a time, from a line of rows above the tile on.
+  // What one column holds, piece_bytes at a time, from a line of rows above the tile on.
   const uint8_t* const* pieces;
   int64_t first_column;  // of those to write now
   uint8_t* dst;          // of the tile's own first row
@@ -105,6 +105,11 @@ struct QuadWindows {
   bool first;            // nothing is above it
   bool last;             // or below
 };
+
+// A quad, or as much of it as a lane holds.
+constexpr int64_t piece_bytes(int64_t elem_bytes) {
+  return kQuadRows * elem_bytes < 16 ? kQuadRows * elem_bytes : 16;
+}
 
 using LoadKernel = void (*)(const Load&);
 using BlockKernel = void (*)(const Block&);
@@ -122,7 +127,7 @@ struct QuadKernels {
   void (*load)(const QuadRows&, int64_t row_bytes);
   void (*write)(const QuadColumns&);
   void (*exchange)(const QuadColumns&, const QuadRows&);
-  void (*write_windows)(const QuadWindows&);  // null: elements whose quads are no vectors
+  void (*write_windows)(const QuadWindows&);  // null: elements of 3, 6 or 12 bytes
   void (*exchange_windows)(const QuadWindows&, const QuadRows&);
 };
 

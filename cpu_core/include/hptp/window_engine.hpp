@@ -128,7 +128,7 @@ class WindowEngine {
     const bool exchanges = !tile.first && !tile.last;
     for (int64_t left = num_columns(part); left > 0; left -= windows.num_columns) {
       windows.num_columns = left;
-      if (exchanges && loader_.loads()) {
+      if (exchanges && left >= plan_.quads->columns_at_once && loader_.loads()) {
         exchange(&windows);
       } else {
         plan_.quads->write_windows(windows);
@@ -139,32 +139,33 @@ class WindowEngine {
 
   // Writes as many columns as the rows that are coming have steps for, and loads those.
   void exchange(QuadWindows* windows) {
+    const int64_t at_once = plan_.quads->columns_at_once;
     const int64_t bytes = windows->column_bytes / kQuadRows;  // of each row, for a column
     windows->num_columns = std::min(windows->num_columns, loader_.bytes_left() / bytes);
+    windows->num_columns -= windows->num_columns % at_once;
     plan_.quads->exchange_windows(*windows, loader_.rows());
-    loader_.advance(windows->num_columns * bytes, bytes);
+    loader_.advance(windows->num_columns * bytes, at_once * bytes);
   }
 
-  // Every line of rows is four pieces of a column, in one or more quads. Kernels read some pieces
-  // more, of which nothing is written.
+  // Every line of rows is four or more pieces of a column, in one or more quads. Kernels read a
+  // line of pieces more, of which nothing is written.
   void find_pieces(const Part& part, const uint8_t** pieces) const {
     const int64_t quad_bytes = kQuadRows * plan_.elem_bytes;
+    const int64_t step_bytes = piece_bytes(plan_.elem_bytes);
     const uint8_t* line = end_of(part.number - num_parts(part.tile));
     for (int64_t row = -line_rows_; row < part.tile.rows; row += line_rows_) {
       if (row == 0) line = back_;
       if (row == body_rows_) line = end_of(part.number);
-      for (int64_t i = 0; i < kLineBytes; i += kPieceBytes) {
+      for (int64_t i = 0; i < kLineBytes; i += step_bytes) {
         *pieces++ = line + i / quad_bytes * plan_.in_pitch_bytes + i % quad_bytes;
       }
       line += bytes_of(plan_, line_rows_);
     }
-    std::fill_n(pieces, kPiecesPerLine, pieces[-1]);
+    std::fill_n(pieces, kLineBytes / step_bytes, pieces[-1]);
   }
 
-  static constexpr int64_t kPieceBytes = 16;
-  static constexpr int64_t kPiecesPerLine = kLineBytes / kPieceBytes;
   // Of a column of the tile, the line above it, and one more.
-  static constexpr int64_t kMaxPieces = (kMaxQuadColumnBytes + 2 * kLineBytes) / kPieceBytes;
+  static constexpr int64_t kMaxPieces = (kMaxQuadColumnBytes + 2 * kLineBytes) / piece_bytes(1);
 
   const Plan& plan_;
   QuadLoader loader_;
