@@ -1,4 +1,4 @@
-// The cache sizes the plans are cut to: read from the machine once, with measured defaults.
+// The size of the last cache level, which plans ask for: read from the machine once.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,6 @@
 #include "cpus.hpp"
 
 namespace hptp {
-
-struct CacheInfo {
-  int64_t l2_bytes;
-  int64_t last_level_bytes;
-};
 
 namespace detail {
 
@@ -30,20 +25,19 @@ inline int64_t read_size(const char* path) {
 #endif
 }
 
-inline CacheInfo read_cache_info() {
+inline int64_t read_last_level_bytes() {
   // sysfs, and not the C library's sysconf, which in a guest reports the host's shared cache.
-  const int64_t l2 = read_size("/sys/devices/system/cpu/cpu0/cache/index2/size");
   const int64_t l3 = read_size("/sys/devices/system/cpu/cpu0/cache/index3/size");
-  CacheInfo info{int64_t{512} << 10, int64_t{32} << 20};
-  if (l2 > 0) info = {l2, l3 > 0 ? l3 : l2};
-  return info;
+  if (l3 > 0) return l3;
+  const int64_t l2 = read_size("/sys/devices/system/cpu/cpu0/cache/index2/size");
+  return l2 > 0 ? l2 : int64_t{32} << 20;
 }
 
 }  // namespace detail
 
-inline const CacheInfo& cache_info() {
-  static const CacheInfo info = detail::read_cache_info();
-  return info;
+inline int64_t last_level_bytes() {
+  static const int64_t bytes = detail::read_last_level_bytes();
+  return bytes;
 }
 
 }  // namespace hptp

@@ -7,6 +7,10 @@
 // per element size serves 2-D matrices, images and 22-axis reversals alike. And since both sides of
 // a transpose are buffers, with room for rubbish behind every row, no kernel has edges to treat.
 //
+// Two ways are shorter. Large tensors go by way of quads: half the work of a transpose is done as
+// rows are loaded, the other half as columns are written, and there is one buffer. And channels are
+// interleaved, or taken apart, between the tensors themselves.
+//
 // kernels-inl.hpp is included below once for every instruction set, each time in a namespace of its
 // own and with code generation for that set turned on, so users of the headers alone get all of
 // them. Only kernel_set() leaves those namespaces.
