@@ -38,11 +38,12 @@ namespace detail {
 
 #ifdef HPTP_TINY_BLOCKS
 constexpr int64_t kChunkElems = 4;
+constexpr int64_t kPrefetchedElems = 2;
 #else
-constexpr int64_t kChunkElems = 1 << 10;  // between two steps, in the first cache
+constexpr int64_t kChunkElems = 1 << 10;      // between two steps, in the first cache
+constexpr int64_t kPrefetchedElems = 1 << 8;  // or of numbers that come from memory
 #endif
 constexpr int64_t kLongRunElems = 64;  // worth a coefficient of its own
-constexpr int64_t kRunsAhead = 2;      // prefetched
 constexpr int64_t kMaxNumberBytes = 8;
 
 // The buffers of one thread.
@@ -119,6 +120,7 @@ class BoxConverter {
     run_elems_ = 1;
     src_step_bytes_ = conversion_.from_bytes;
     dst_step_bytes_ = conversion_.to_bytes;
+    ahead_bytes_ = 0;
     pattern_elems_ = 0;
     while (run_level_ > 0) {
       const ConvertAxis& axis = box_->axes[run_level_ - 1];
@@ -157,32 +159,32 @@ class BoxConverter {
     }
     const ConvertAxis& axis = box_->axes[level];
     for (int64_t i = 0; i < axis.size; ++i) {
-      if (level == run_level_ - 1 && i + kRunsAhead < axis.size) {
-        prefetch_run(src + (i + kRunsAhead) * axis.src_stride_bytes);
-      }
+      if (level == run_level_ - 1) ahead_bytes_ = i + 1 < axis.size ? axis.src_stride_bytes : 0;
       if (axis.has_coefficients) coefficient_ = box_->begin[level] + i;
       convert_axes(level + 1, src + i * axis.src_stride_bytes, dst + i * axis.dst_stride_bytes);
-    }
-  }
-
-  // Runs lie far apart: what the hardware fetches ahead ends with each.
-  void prefetch_run(const char* src) const {
-    if (widens_) return;  // from a slab, which is in the cache
-    const int64_t bytes = run_elems_ * src_step_bytes_;
-    for (int64_t at = 0; at < bytes; at += std::max(src_step_bytes_, kLineBytes)) {
-      scalar::prefetch<false>(reinterpret_cast<const uint8_t*>(src + at));
     }
   }
 
   // In chunks, none of which crosses the end of a pattern of coefficients.
   void convert_one_run(const char* src, char* dst) {
     const int64_t pattern = pattern_elems_ != 0 ? pattern_elems_ : run_elems_;
+    const int64_t chunk = widens_ ? kChunkElems : kPrefetchedElems;
     for (int64_t start = 0; start < run_elems_; start += pattern) {
       const int64_t end = std::min(start + pattern, run_elems_);
-      for (int64_t i = start; i < end; i += kChunkElems) {
-        convert_chunk(src + i * src_step_bytes_, dst + i * dst_step_bytes_,
-                      std::min(kChunkElems, end - i), i - start);
+      for (int64_t i = start; i < end; i += chunk) {
+        const int64_t count = std::min(chunk, end - i);
+        if (!widens_) prefetch_chunk(src + i * src_step_bytes_ + ahead_bytes_, count);
+        convert_chunk(src + i * src_step_bytes_, dst + i * dst_step_bytes_, count, i - start);
       }
+    }
+  }
+
+  // Of the next run, which lies far away, where what the hardware fetches ahead has ended; the
+  // last run is fetched itself, all at once. (Widening reads slabs, which are in the cache.)
+  void prefetch_chunk(const char* src, int64_t count) const {
+    const int64_t bytes = count * src_step_bytes_;
+    for (int64_t at = 0; at < bytes; at += std::max(src_step_bytes_, kLineBytes)) {
+      scalar::prefetch<false>(reinterpret_cast<const uint8_t*>(src + at));
     }
   }
 
@@ -240,6 +242,7 @@ class BoxConverter {
   int64_t run_elems_ = 0;
   int64_t src_step_bytes_ = 0;
   int64_t dst_step_bytes_ = 0;
+  int64_t ahead_bytes_ = 0;    // from a run to the next
   int64_t pattern_elems_ = 0;  // 0: one coefficient serves a whole run
   int64_t coefficient_ = 0;
 };
@@ -309,11 +312,11 @@ class SlabConverter {
     Plan& oldest = plans_[oldest_];
     oldest_ = (oldest_ + 1) % kNumPlans;
     try {
-      oldest = make_plan(problem, 1);
+      // The array's size decides, not the slab's.
+      oldest = make_plan(problem, 1, active_isa(), stream_ && !widens_);
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
-    oldest.stream = stream_ && !widens_;  // the array's size decides, not the slab's
     return &oldest;
   }
 
@@ -333,7 +336,8 @@ class SlabConverter {
 inline Status convert_slabs(const ConvertProblem& problem, const void* src, void* dst,
                             const Conversion& conversion, const Affine& affine, int num_threads) {
   const Slabs slabs =
-      cut_slabs(problem, slab_elems(std::min(conversion.from_bytes, conversion.to_bytes)));
+      cut_slabs(problem, slab_elems(std::min(conversion.from_bytes, conversion.to_bytes)),
+                conversion.widens());
   int64_t bytes = problem.elem_bytes;
   for (int i = 0; i < problem.ndim; ++i) bytes *= problem.axes[i].size;
   const int threads = static_cast<int>(

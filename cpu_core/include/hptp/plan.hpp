@@ -444,7 +444,7 @@ inline bool try_tiles(Plan* plan, const Problem& problem) {
 }  // namespace detail
 
 // The ISA must be available. Throws std::bad_alloc when there is no memory for the tables.
-inline Plan make_plan(const Problem& problem, int num_threads, Isa isa = active_isa()) {
+inline Plan make_plan(const Problem& problem, int num_threads, Isa isa, bool stream) {
   const int64_t bytes = num_bytes(problem);
   const Problem folded = detail::fold_rows(problem);
   Plan plan{};
@@ -452,7 +452,7 @@ inline Plan make_plan(const Problem& problem, int num_threads, Isa isa = active_
   plan.num_threads = resolve_threads(num_threads, static_cast<uint64_t>(bytes));
   plan.isa = to_string(isa);
   plan.set = &kernel_set(isa);
-  plan.stream = bytes >= detail::min_stream_bytes();
+  plan.stream = stream;
   plan.elem_bytes = folded.elem_bytes;
   plan.num_tiles = 1;
   if (bytes == 0) {
@@ -468,6 +468,10 @@ inline Plan make_plan(const Problem& problem, int num_threads, Isa isa = active_
   }
   if (plan.kernel == nullptr) plan.kernel = to_string(plan.method);
   return plan;
+}
+
+inline Plan make_plan(const Problem& problem, int num_threads, Isa isa = active_isa()) {
+  return make_plan(problem, num_threads, isa, num_bytes(problem) >= detail::min_stream_bytes());
 }
 
 // One line: "tiles of 128 x 512 (squares, x86-64-v3), 4-byte elements, axes 8192 8192, past the

@@ -14,10 +14,12 @@ namespace detail {
 constexpr int64_t kMaxSlabElems = 24;
 constexpr int64_t kSlabBytes = 192;
 constexpr int64_t kBurstBytes = 16;
+constexpr int64_t kReadElems = 8;
 #else
 constexpr int64_t kMaxSlabElems = 128 << 10;
 constexpr int64_t kSlabBytes = 256 << 10;  // half of a second cache that is common
 constexpr int64_t kBurstBytes = 1 << 10;
+constexpr int64_t kReadElems = 1 << 10;
 #endif
 
 // In a slab of numbers of so many bytes. On a Zen 3 guest a quarter of it takes up to twice as
@@ -75,7 +77,9 @@ inline void grow_steps(const ConvertProblem& problem, const int* order, int64_t 
   }
 }
 
-inline Slabs cut_slabs(const ConvertProblem& problem, int64_t max_elems) {
+// What narrows is read as it lies in the source, in long runs, and written by way of quads, which
+// needs short ones. (With 1 KB on both sides a 2-D array takes twice as long.)
+inline Slabs cut_slabs(const ConvertProblem& problem, int64_t max_elems, bool widens) {
   Slabs slabs;
   for (int i = 0; i < problem.ndim; ++i) {
     slabs.dst_order[i] = slabs.src_order[i] = i;
@@ -86,10 +90,17 @@ inline Slabs cut_slabs(const ConvertProblem& problem, int64_t max_elems) {
            magnitude(problem.axes[b].src_stride_bytes);
   });
   int64_t elems = 1;
-  for (int64_t want : {kBurstBytes / problem.elem_bytes, max_elems}) {
-    grow_steps(problem, slabs.dst_order, want, max_elems, &elems, slabs.step);
-    grow_steps(problem, slabs.src_order, want, max_elems, &elems, slabs.step);
+  const auto grow = [&](int64_t dst_run, int64_t src_run) {
+    grow_steps(problem, slabs.dst_order, dst_run, max_elems, &elems, slabs.step);
+    grow_steps(problem, slabs.src_order, src_run, max_elems, &elems, slabs.step);
+  };
+  const int64_t burst = kBurstBytes / problem.elem_bytes;
+  if (widens) {
+    grow(burst, burst);
+  } else {
+    grow(burst / 4, kReadElems);
   }
+  grow(max_elems, max_elems);
   slabs.count = 1;
   for (int i = 0; i < problem.ndim; ++i) {
     slabs.count *= (problem.axes[i].size - 1) / slabs.step[i] + 1;
