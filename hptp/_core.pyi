@@ -116,7 +116,7 @@ def permute_convert(
         ValueError: an unknown type, a wrong number of values, or scaling a 64-bit source.
     """
 
-def permute_plain(x: Any, perm: Any, num_threads: int = 0, /) -> Any: ...
+def permute_plain(x: Any, perm: Any, out: Any = None, /) -> Any: ...
 def overlaps(
     ptr_a: int,
     shape_a: Sequence[int],

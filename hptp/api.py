@@ -75,10 +75,10 @@ def permute(
         >>> hp.permute(images, (0, 3, 1, 2), dtype="float32", scale=1 / 255).dtype
         dtype('float32')
     """
-    plain = out is dtype is scale is shift is axis is num_threads is None
-    if plain and device == "auto" == dispatch.DEFAULT_DEVICE:
+    plain = dtype is scale is shift is axis is num_threads is None
+    if plain and (device == "cpu" or device == "auto" == dispatch.DEFAULT_DEVICE):
         # A small array takes less time than the rest of this function.
-        result = _core.permute_plain(x, perm)
+        result = _core.permute_plain(x, perm, out)
         if result is not NotImplemented:
             return result
 

@@ -203,12 +203,18 @@ void execute_plan(const hptp::Plan& plan, uintptr_t src, uintptr_t dst) {
   check(status);
 }
 
+// Nothing here changes a plan.
+std::shared_ptr<hptp::Plan> cached_plan(const hptp::Problem& problem, int num_threads) {
+  const int threads =
+      hptp::resolve_threads(num_threads, static_cast<uint64_t>(hptp::num_bytes(problem)));
+  const auto plan = hptp::plan_cache().get(problem, threads);
+  if (plan == nullptr) throw std::bad_alloc();
+  return std::const_pointer_cast<hptp::Plan>(plan);
+}
+
 void bind_plan(py::module_& m) {
-  py::class_<hptp::Plan>(m, "Plan")
-      .def(py::init([](const hptp::Problem& problem, int num_threads) {
-             return hptp::make_plan(problem, num_threads);
-           }),
-           py::arg("problem"), py::arg("num_threads") = 0)
+  py::class_<hptp::Plan, std::shared_ptr<hptp::Plan>>(m, "Plan")
+      .def(py::init(&cached_plan), py::arg("problem"), py::arg("num_threads") = 0)
       .def_readonly("problem", &hptp::Plan::problem)
       .def_property_readonly("kernel",
                              [](const hptp::Plan& plan) { return std::string(plan.kernel); })
@@ -410,12 +416,12 @@ bool plain_perm(PyObject* perm, int ndim, int64_t* axes) {
   return true;
 }
 
-hptp::Status run(const hptp::Problem& problem, const void* src, void* dst, int num_threads) {
+hptp::Status run(const hptp::Problem& problem, const void* src, void* dst) {
   if (hptp::num_bytes(problem) <= kKeepGilBytes) {
-    return hptp::execute_cached(problem, src, dst, num_threads);
+    return hptp::execute_cached(problem, src, dst, 0);
   }
   const py::gil_scoped_release release;
-  return hptp::execute_cached(problem, src, dst, num_threads);
+  return hptp::execute_cached(problem, src, dst, 0);
 }
 
 // Why a fast path does not end with an array: Python's error is set, or somebody else should try.
@@ -435,16 +441,47 @@ struct PlainCall {
   int64_t strides_bytes[hptp::kMaxDims];
   hptp::Problem problem;
 
-  bool make(int64_t elem_bytes, PyObject* perm) {
+  bool make(int64_t elem_bytes, PyObject* perm, const int64_t* dst_strides_bytes = nullptr) {
     if (!plain_perm(perm, ndim, axes)) return false;
     const hptp::Status valid = hptp::make_problem(static_cast<uint64_t>(elem_bytes), ndim, shape,
-                                                  axes, strides_bytes, nullptr, &problem);
+                                                  axes, strides_bytes, dst_strides_bytes, &problem);
     return valid == hptp::Status::ok && hptp::num_bytes(problem) <= kMaxPlainBytes;
   }
 };
 
+hptp::Strided memory_of(const py::detail::PyArray_Proxy* array) {
+  hptp::Strided memory{item_bytes(array->descr), array->nd, {}, {}};
+  std::copy_n(array->dimensions, array->nd, memory.shape);
+  std::copy_n(array->strides, array->nd, memory.strides_bytes);
+  return memory;
+}
+
+// A new reference to `out`, an array of the result's type and shape, with the result in it.
+PyObject* permute_plain_into(const py::detail::npy_api& numpy, const py::detail::PyArray_Proxy* x,
+                             PyObject* perm, PlainCall* call, PyObject* out) {
+  if (Py_TYPE(out) != numpy.PyArray_Type_) return decline(Declined::not_plain);
+  const auto* target = py::detail::array_proxy(out);
+  const bool is_writeable = (target->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_) != 0;
+  if (!is_writeable || target->descr != x->descr || target->nd != x->nd) {
+    return decline(Declined::not_plain);
+  }
+  const hptp::Strided memory = memory_of(target);
+  if (!call->make(memory.elem_bytes, perm, memory.strides_bytes)) {
+    return decline(Declined::not_plain);
+  }
+  for (int i = 0; i < call->ndim; ++i) {
+    if (memory.shape[i] != call->shape[call->axes[i]]) return decline(Declined::not_plain);
+  }
+  if (hptp::overlaps(x->data, memory_of(x), target->data, memory)) {
+    return decline(Declined::not_plain);
+  }
+  if (run(call->problem, x->data, target->data) != hptp::Status::ok) return PyErr_NoMemory();
+  Py_INCREF(out);
+  return out;
+}
+
 PyObject* permute_plain_numpy(const py::detail::npy_api& numpy, PyObject* x, PyObject* perm,
-                              int num_threads) {
+                              PyObject* into) {
   const auto* array = py::detail::array_proxy(x);
   const int64_t elem_bytes = item_bytes(array->descr);
   if (!is_plain(array->descr) || elem_bytes == 0 || array->nd > hptp::kMaxDims) {
@@ -454,6 +491,7 @@ PyObject* permute_plain_numpy(const py::detail::npy_api& numpy, PyObject* x, PyO
   call.ndim = array->nd;
   std::copy_n(array->dimensions, array->nd, call.shape);
   std::copy_n(array->strides, array->nd, call.strides_bytes);
+  if (into != Py_None) return permute_plain_into(numpy, array, perm, &call, into);
   if (!call.make(elem_bytes, perm)) return decline(Declined::not_plain);
 
   Py_intptr_t out_shape[hptp::kMaxDims];
@@ -462,8 +500,7 @@ PyObject* permute_plain_numpy(const py::detail::npy_api& numpy, PyObject* x, PyO
   PyObject* out = numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, array->descr, array->nd,
                                               out_shape, nullptr, nullptr, 0, nullptr);
   if (out == nullptr) return nullptr;
-  if (run(call.problem, array->data, py::detail::array_proxy(out)->data, num_threads) !=
-      hptp::Status::ok) {
+  if (run(call.problem, array->data, py::detail::array_proxy(out)->data) != hptp::Status::ok) {
     Py_DECREF(out);
     return PyErr_NoMemory();
   }
@@ -545,7 +582,7 @@ bool read_sizes(const py::object& tuple, int ndim, int64_t factor, int64_t* size
   return PyErr_Occurred() == nullptr;  // symbolic sizes are not integers
 }
 
-PyObject* permute_plain_torch(const Torch& torch, PyObject* x, PyObject* perm, int num_threads) {
+PyObject* permute_plain_torch(const Torch& torch, PyObject* x, PyObject* perm) {
   static PyObject* const dtype = interned("dtype");
   static PyObject* const shape = interned("shape");
   static PyObject* const stride = interned("stride");
@@ -579,39 +616,33 @@ PyObject* permute_plain_torch(const Torch& torch, PyObject* x, PyObject* perm, i
   if (Py_TYPE(out.ptr()) != Py_TYPE(x) || !address_of(out.ptr(), &dst)) {
     return decline(Declined::not_plain);
   }
-  if (run(call.problem, reinterpret_cast<const void*>(src), reinterpret_cast<void*>(dst),
-          num_threads) != hptp::Status::ok) {
+  if (run(call.problem, reinterpret_cast<const void*>(src), reinterpret_cast<void*>(dst)) !=
+      hptp::Status::ok) {
     return PyErr_NoMemory();
   }
   return out.release().ptr();
 }
 
 // Permutes a plain array; NotImplemented asks for the general path, which also words the errors.
-PyObject* permute_any_plain(PyObject* x, PyObject* perm, int num_threads) {
+PyObject* permute_any_plain(PyObject* x, PyObject* perm, PyObject* out) {
   const py::detail::npy_api* numpy = numpy_api();
   if (numpy != nullptr && Py_TYPE(x) == numpy->PyArray_Type_) {
-    return permute_plain_numpy(*numpy, x, perm, num_threads);
+    return permute_plain_numpy(*numpy, x, perm, out);
   }
-  const Torch* torch = Torch::get();
+  const Torch* torch = out == Py_None ? Torch::get() : nullptr;
   if (torch != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(x)) == torch->tensor_type) {
-    return permute_plain_torch(*torch, x, perm, num_threads);
+    return permute_plain_torch(*torch, x, perm);
   }
   return decline(Declined::not_plain);
 }
 
-// permute_plain(x, perm, num_threads=0), called without an argument parser.
+// permute_plain(x, perm, out=None), called without an argument parser.
 PyObject* permute_plain(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
   if (num_args != 2 && num_args != 3) {
     return PyErr_Format(PyExc_TypeError, "permute_plain takes 2 or 3 arguments, not %zd", num_args);
   }
-  int num_threads = 0;
-  if (num_args == 3) {
-    const long requested = PyLong_AsLong(args[2]);
-    if (requested == -1 && PyErr_Occurred() != nullptr) return nullptr;
-    num_threads = static_cast<int>(std::clamp(requested, 0L, long{hptp::kMaxThreads}));
-  }
   try {
-    return permute_any_plain(args[0], args[1], num_threads);
+    return permute_any_plain(args[0], args[1], num_args == 3 ? args[2] : Py_None);
   } catch (py::error_already_set& error) {
     error.restore();
     return nullptr;
@@ -620,7 +651,7 @@ PyObject* permute_plain(PyObject*, PyObject* const* args, Py_ssize_t num_args) {
 
 PyMethodDef permute_plain_method{
     "permute_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(permute_plain)),
-    METH_FASTCALL, "permute_plain(x, perm, num_threads=0, /)\n--\n\n"};
+    METH_FASTCALL, "permute_plain(x, perm, out=None, /)\n--\n\n"};
 
 }  // namespace
 

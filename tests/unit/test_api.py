@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hptp as hp
+from hptp import _core
 from tests.reference import assert_same_bits, permuted, random_array
 
 
@@ -98,6 +99,36 @@ def test_contiguous_copies_the_rest(shape: tuple[int, ...]) -> None:
         assert result is not view
         assert result.flags.c_contiguous
         assert_same_bits(result, view.copy())
+
+
+def test_short_path_into_out() -> None:
+    """NumPy arrays of plain layout take it, the rest is left, untouched, to the general path."""
+    x = random_array((5, 7, 12), np.float32)
+    expected = x.transpose(2, 0, 1)
+    block = np.zeros((24, 5, 14), np.float32)
+    for out in (np.zeros((12, 5, 7), np.float32), block[::2, ::-1, 3:10]):
+        assert _core.permute_plain(x, (2, 0, 1), out) is out
+        assert_same_bits(out.copy(), expected.copy())
+    for untouched in (block[1::2], block[..., :3], block[..., 10:]):
+        assert not untouched.any()
+
+    frozen = np.zeros((12, 5, 7), np.float32)
+    frozen.flags.writeable = False
+    shared = np.zeros(5 * 7 * 12 + 1, np.float32)
+    left = [
+        frozen,
+        np.zeros((12, 7, 5), np.float32),
+        np.zeros((12, 5, 7), np.int32),
+        np.zeros((12, 5, 7), ">f4"),
+        np.lib.stride_tricks.as_strided(np.zeros(60, np.float32), (12, 5, 7), (20, 4, 0)),
+        [0.0],
+    ]
+    for refused in left:
+        assert _core.permute_plain(x, (2, 0, 1), refused) is NotImplemented
+        assert not np.any(refused)
+    source, out = shared[:-1].reshape(5, 7, 12), shared[1:].reshape(12, 5, 7)
+    assert _core.permute_plain(source, (2, 0, 1), out) is NotImplemented
+    assert _core.permute_plain(x, (1, 0, 2), x) is NotImplemented
 
 
 def test_auto_threads() -> None:
