@@ -166,11 +166,32 @@ void check_disjoint_blocks() {
   }
 }
 
+// Large problems, of which only the plans are made: what a thread needs does not grow with them.
+void check_scratch() {
+  const std::vector<Sizes> shapes = {
+      {16384, 16384}, {16383, 16385}, {1 << 20, 300}, {1000, 100003}};
+  for (hptp::Isa isa : hptp::kAllIsas) {
+    if (!hptp::is_available(isa)) continue;
+    for (int64_t elem_bytes = 1; elem_bytes <= 24; ++elem_bytes) {
+      for (const Sizes& shape : shapes) {
+        const Sizes perm = {1, 0};
+        hptp::Problem problem;
+        CHECK(hptp::make_problem(static_cast<uint64_t>(elem_bytes), 2, shape.data(), perm.data(),
+                                 nullptr, nullptr, &problem) == hptp::Status::ok);
+        const hptp::Plan plan = hptp::make_plan(problem, 1, isa);
+        if (plan.method != hptp::Method::tiles) continue;
+        CHECK(hptp::detail::buffer_bytes(plan) <= 1 << 20);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
   std::mt19937_64 random(20240229);
   check_errors();
+  check_scratch();
   check_disjoint_blocks();
   check_kernel_ends(&random);
   check_interleaved_channels(&random);

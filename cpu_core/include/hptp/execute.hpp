@@ -57,6 +57,13 @@ void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t*
   }
 }
 
+// What a thread needs to transpose tiles: at most 1 MiB.
+inline int64_t buffer_bytes(const Plan& plan) {
+  return plan.part_columns > 0   ? WindowEngine::buffer_bytes(plan)
+         : plan.quads != nullptr ? QuadEngine::buffer_bytes(plan)
+                                 : TileEngine::buffer_bytes(plan);
+}
+
 inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
                             uint8_t* dst) {
   const TileWalk walk(plan, first, src, dst);
@@ -65,16 +72,12 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
     stream_tiles(plan, walk, last - first);
     return;
   }
-  const bool quads = plan.quads != nullptr;
-  const bool windows = plan.part_columns > 0;
-  uint8_t* buffers = thread_buffers(windows ? WindowEngine::buffer_bytes(plan)
-                                    : quads ? QuadEngine::buffer_bytes(plan)
-                                            : TileEngine::buffer_bytes(plan));
+  uint8_t* buffers = thread_buffers(buffer_bytes(plan));
   if (buffers == nullptr) {
     move_tiles(plan, walk, last - first);
-  } else if (windows) {
+  } else if (plan.part_columns > 0) {
     WindowEngine(plan, buffers).run(walk, last - first);
-  } else if (quads) {
+  } else if (plan.quads != nullptr) {
     QuadEngine(plan, dst, buffers).run(walk, last - first);
   } else {
     TileEngine(plan, dst, buffers).run(walk, last - first);

@@ -94,6 +94,7 @@ constexpr int64_t kByteQuadColumnsBytes = 64;
 constexpr int64_t kQuadRunBytes = 192;
 constexpr int64_t kSmallQuadRunBytes = 64;
 constexpr int64_t kWindowParts = 2;
+constexpr int64_t kByteWindowParts = 2;
 constexpr int64_t kMinWindowTiles = 2;
 constexpr int64_t kFarRowsBytes = 1 << 10;
 constexpr int64_t kTileBytes = 16 << 10;
@@ -112,6 +113,7 @@ constexpr int64_t kByteQuadColumnsBytes = 1536;  // of bytes: two tiles of them 
 constexpr int64_t kQuadRunBytes = 256;           // and of the destination, at least
 constexpr int64_t kSmallQuadRunBytes = 128;      // or, since those have more rows in a line
 constexpr int64_t kWindowParts = 10;             // of such runs of the source, in a tile of windows
+constexpr int64_t kByteWindowParts = 3;          // of bytes: a line has more rows to be kept
 constexpr int64_t kMinWindowTiles = 4;           // along an axis
 constexpr int64_t kFarRowsBytes = 256 << 10;     // further apart, tiles go on along the destination
 constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
@@ -286,7 +288,7 @@ inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int col
   columns.take(problem, column_axis);
   int64_t want_rows = elems(kRowsBytes);
   int64_t want_columns = elems(kColumnsBytes);
-  const int64_t want = want_rows * want_columns;
+  const int64_t want = std::min(want_rows * want_columns, elems(kTileBytes * 3 / 4));
   extend_sides(problem, &rows, want_rows, &columns, want_columns);
   // A side that is stuck leaves its share of the tile to the other.
   if (rows.elems < want_rows) want_columns = std::min(elems(kMaxRunBytes), want / rows.elems);
@@ -377,12 +379,14 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
 // Columns that begin anywhere, where they are long parts of one axis (see window_engine.hpp).
 inline bool try_windows(Plan* plan, const Problem& problem) {
   const int64_t part_columns = kQuadColumnsBytes / problem.elem_bytes;
+  const int64_t want_columns =
+      part_columns * (problem.elem_bytes == 1 ? kByteWindowParts : kWindowParts);
   Side rows{dst_stride, {}, 0, 1};
   Side columns{src_stride, {}, 0, 1};
-  if (!shape_quads(plan, problem, &rows, &columns, kWindowParts * part_columns)) return false;
+  if (!shape_quads(plan, problem, &rows, &columns, want_columns)) return false;
   if (plan->quads->exchange_windows == nullptr || rows.num_axes > 1) return false;
   if (problem.axes[rows.axes[0]].size < kMinWindowTiles * plan->rows.elems) return false;
-  plan->columns = cut(problem, columns, kWindowParts * part_columns, kWindowParts * part_columns);
+  plan->columns = cut(problem, columns, want_columns, want_columns);
   if (plan->columns.elems < part_columns / 4) return false;
   const int64_t num_parts =
       std::max<int64_t>((plan->columns.elems + part_columns / 2) / part_columns, 1);
