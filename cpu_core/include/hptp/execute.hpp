@@ -28,13 +28,26 @@ inline void copy_share(const Plan& plan, int64_t first, int64_t last, const uint
   copy_kernel(plan)(dst + begin, src + begin, end - begin);
 }
 
+inline void prefetch_lines(const uint8_t* src, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += kLineBytes) scalar::prefetch<false>(src + at);
+}
+
+// Where tiles of several rows read one block of the source after the other, each block out of
+// order, the hardware sees no stream to follow: the next block is prefetched in the order of its
+// memory while this one is moved. On a Zen 5 guest 256-byte rows went from 56 to over 90 % of a
+// copy's speed; prefetching the rows in the order of their use left them at 70-79 %.
 inline void copy_rows(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
                       uint8_t* dst) {
   const CopyKernel copy = copy_kernel(plan);
   TileWalk walk(plan, first, src, dst);
+  const uint8_t* ahead = walk.src() + plan.block_ahead_bytes;
+  if (plan.block_ahead_bytes > 0) {
+    ahead += walk.innermost_index() * (plan.rows.elems - 1) * plan.elem_bytes;
+  }
   for (int64_t i = first; i < last; ++i, walk.advance()) {
     const Tile tile = walk.tile();
-    for (int64_t row = 0; row < tile.rows; ++row) {
+    for (int64_t row = 0; row < tile.rows; ++row, ahead += plan.elem_bytes) {
+      if (plan.block_ahead_bytes > 0) prefetch_lines(ahead, plan.elem_bytes);
       copy(tile.dst + row * plan.elem_bytes, tile.src + plan.src_offsets[static_cast<size_t>(row)],
            plan.elem_bytes);
     }

@@ -61,6 +61,9 @@ struct Plan {
   std::vector<int64_t> src_offsets;
   std::vector<int64_t> dst_offsets;
 
+  int64_t
+      block_ahead_bytes;  // method rows; > 0: tiles read block after block, prefetched so far ahead
+
   // Method tiles.
   const QuadKernels* quads;  // by way of quads; null: through a second buffer
   int64_t shift_rows;        // their tiles may be shifted by fewer rows than that
@@ -101,6 +104,7 @@ constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
 constexpr int64_t kMinRowBytes = 24;
 constexpr int64_t kRowsRunBytes = 64;
+constexpr int64_t kMaxBlockAheadBytes = 1 << 10;
 constexpr int64_t kFewElems = 4;
 constexpr int64_t kMinTileBytes = 32;
 inline int64_t min_stream_bytes() { return 256; }
@@ -120,8 +124,9 @@ constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scr
 constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the first cache
 constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
 constexpr int64_t kRowsRunBytes = 1 << 10;  // of rows that are moved one after the other
-constexpr int64_t kFewElems = 256;          // moved in the time it takes to set up a tile
-constexpr int64_t kMinTileBytes = 768;      // smaller tiles cost more than their elements
+constexpr int64_t kMaxBlockAheadBytes = 128 << 10;  // or the second cache loses them again
+constexpr int64_t kFewElems = 256;                  // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;              // smaller tiles cost more than their elements
 
 // Lines written past the cache need not be read first, which pays long before a tensor outgrows
 // the last level: from 1-2 MB on, a transpose takes half the time, with 32 MB of last level as with
@@ -420,6 +425,14 @@ inline void plan_rows(Plan* plan, const Problem& problem) {
   }
   plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
   set_loops(plan, problem, rows, none);
+  if (!plan->stream || plan->rows.elems == 1) return;
+  const TileLoop& inner = plan->loops[plan->num_loops - 1];
+  const int64_t row_stride_bytes = src_stride(problem.axes[axis]);
+  const int64_t block_bytes = plan->rows.elems * row_stride_bytes;
+  if (inner.axis != axis && inner.src_step_bytes == problem.elem_bytes &&
+      row_stride_bytes == inner.count * problem.elem_bytes && block_bytes <= kMaxBlockAheadBytes) {
+    plan->block_ahead_bytes = block_bytes;
+  }
 }
 
 // False where tiles would not pay; *plan is then as it was.

@@ -40,6 +40,7 @@ class TileWalk {
 
   const uint8_t* src() const { return src_; }
   uint8_t* dst() const { return dst_; }
+  int64_t innermost_index() const { return index_[plan_.num_loops - 1]; }
 
   Tile tile() const {
     Tile tile{src_, dst_, plan_.rows.elems, plan_.columns.elems, true, true};
