@@ -93,37 +93,41 @@ void check_windows(const QuadKernels& kernels, int64_t rows, int64_t columns, bo
   const int64_t dst_pitch = column_bytes + 2 * kLineBytes + 4;
   const std::vector<uint8_t> src =
       reference::random_bytes(static_cast<size_t>((line_rows + rows) * row_bytes), random);
-  std::vector<uint8_t> quads(
-      static_cast<size_t>((line_rows + rows + 4 * kQuadRows) * pitch / kQuadRows));
+  std::vector<uint8_t> quads(static_cast<size_t>((rows + 4 * kQuadRows) * pitch / kQuadRows));
   std::vector<uint8_t> memory(static_cast<size_t>((columns + 2) * dst_pitch), kCanary);
   std::vector<uint8_t> expected = memory;
   uint8_t* dst = next_line(memory.data()) + kLineBytes;
   std::vector<int64_t> offsets;
   for (int64_t i = 0; i < columns; ++i) offsets.push_back(i * dst_pitch);
 
+  // Of a column, from the line above the tile on.
+  const auto byte_of = [&](int64_t column, int64_t byte) {
+    return src[static_cast<size_t>(byte / elem_bytes * row_bytes + column * elem_bytes +
+                                   byte % elem_bytes)];
+  };
+  const auto lines_from = [&](int64_t begin) {
+    std::vector<uint8_t> lines;
+    for (int64_t column = 0; column < columns; ++column) {
+      for (int64_t i = 0; i < kLineBytes; ++i) lines.push_back(byte_of(column, begin + i));
+    }
+    return lines;
+  };
   const auto rows_from = [&](int64_t row, uint8_t* out) {
     hptp::QuadRows four{};
     four.ahead_stride = 1;
     for (int64_t k = 0; k < kQuadRows; ++k) {
       four.from[k] = four.ahead[k] =
-          src.data() + std::min(row + k, line_rows + rows - 1) * row_bytes;
+          src.data() + (line_rows + std::min(row + k, rows - 1)) * row_bytes;
     }
     four.out = out;
     return four;
   };
-  for (int64_t row = 0; row < line_rows + rows; row += kQuadRows) {
+  for (int64_t row = 0; row < rows; row += kQuadRows) {
     kernels.load(rows_from(row, quads.data() + row / kQuadRows * pitch), row_bytes);
   }
-  std::vector<const uint8_t*> pieces;
-  const int64_t quad_bytes = kQuadRows * elem_bytes;
-  const int64_t step_bytes = hptp::piece_bytes(elem_bytes);
-  for (int64_t at = 0; at < kLineBytes + hptp::detail::round_up(column_bytes, 16);
-       at += step_bytes) {
-    pieces.push_back(quads.data() + at / quad_bytes * pitch + at % quad_bytes);
-  }
-  pieces.insert(pieces.end(), static_cast<size_t>(kLineBytes / step_bytes), pieces.back());
-
-  hptp::QuadWindows windows{pieces.data(), 0, dst, offsets.data(), 0, column_bytes, first, last};
+  std::vector<uint8_t> lines = lines_from(0);
+  hptp::QuadWindows windows{quads.data(), pitch, lines.data(), dst, offsets.data(), 0,
+                            column_bytes, first, last};
   if (!first && !last && column_bytes % kernels.step_bytes() == 0) {
     windows.num_columns = kQuadRows * row_bytes / column_bytes;
     windows.num_columns -= windows.num_columns % kernels.columns_at_once;
@@ -131,11 +135,14 @@ void check_windows(const QuadKernels& kernels, int64_t rows, int64_t columns, bo
     kernels.exchange_windows(windows, rows_from(0, loaded.data()));
     const size_t bytes = static_cast<size_t>(windows.num_columns * column_bytes);
     CHECK(std::memcmp(loaded.data(), quads.data(), bytes) == 0);
-    windows.first_column = windows.num_columns;
+    windows.quads += windows.num_columns * kQuadRows * elem_bytes;
+    windows.lines += windows.num_columns * kLineBytes;
+    windows.dst_offsets += windows.num_columns;
   }
-  windows.num_columns = columns - windows.first_column;
+  windows.num_columns = columns - windows.num_columns;
   kernels.write_windows(windows);
   hptp::fence_streams();
+  CHECK(lines == lines_from(last ? 0 : column_bytes));
 
   for (int64_t column = 0; column < columns; ++column) {
     const int64_t to = dst - memory.data() + offsets[static_cast<size_t>(column)];
@@ -145,9 +152,7 @@ void check_windows(const QuadKernels& kernels, int64_t rows, int64_t columns, bo
     const int64_t begin = first ? to : to - behind_line(0);
     const int64_t end = to + column_bytes - (last ? 0 : behind_line(rows));
     for (int64_t at = begin; at < end; ++at) {
-      const int64_t byte = at - to + kLineBytes;  // of the column, from the line above on
-      expected[static_cast<size_t>(at)] = src[static_cast<size_t>(
-          byte / elem_bytes * row_bytes + column * elem_bytes + byte % elem_bytes)];
+      expected[static_cast<size_t>(at)] = byte_of(column, at - to + kLineBytes);
     }
   }
   CHECK(memory == expected);
@@ -222,8 +227,8 @@ void check_isa(Isa isa, std::mt19937_64* random) {
           check_kernels(kernels, rows, columns, random);
           if (kernels.write_windows == nullptr) continue;
           for (int ends : {0, 1, 2, 3}) {
-            // Only the last tile may be shorter than a line.
-            if ((ends & 2) == 0 && rows * kernels.elem_bytes < kLineBytes) continue;
+            // Only the last tile may end within a line of rows.
+            if ((ends & 2) == 0 && rows * kernels.elem_bytes % kLineBytes != 0) continue;
             check_windows(kernels, rows, columns, (ends & 1) != 0, (ends & 2) != 0, random);
           }
         }
@@ -264,7 +269,7 @@ void check_isa(Isa isa, std::mt19937_64* random) {
     check_engine({4, {2, 2, 5, 160}, {0, 2, 3, 1}}, isa, offset, 3, "interleave", random);
   }
   check_odd_rows(isa);
-  // Columns that begin elsewhere, each of them: in one tile's parts or many, of several arrays.
+  // Columns that begin elsewhere, each of them, in a tile beside others or one, of several arrays.
   const Case anywhere[] = {
       {4, {193, 64}, {1, 0}},       {4, {129, 33}, {1, 0}},      {4, {500, 131}, {1, 0}},
       {8, {103, 70}, {1, 0}},       {8, {97, 16}, {1, 0}},       {16, {49, 20}, {1, 0}},

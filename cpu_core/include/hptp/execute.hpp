@@ -72,7 +72,7 @@ void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t*
 
 // What a thread needs to transpose tiles: at most 1 MiB.
 inline int64_t buffer_bytes(const Plan& plan) {
-  return plan.part_columns > 0   ? WindowEngine::buffer_bytes(plan)
+  return plan.windows            ? WindowEngine::buffer_bytes(plan)
          : plan.quads != nullptr ? QuadEngine::buffer_bytes(plan)
                                  : TileEngine::buffer_bytes(plan);
 }
@@ -88,7 +88,7 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
   uint8_t* buffers = thread_buffers(buffer_bytes(plan));
   if (buffers == nullptr) {
     move_tiles(plan, walk, last - first);
-  } else if (plan.part_columns > 0) {
+  } else if (plan.windows) {
     WindowEngine(plan, buffers).run(walk, last - first);
   } else if (plan.quads != nullptr) {
     QuadEngine(plan, dst, buffers).run(walk, last - first);

@@ -35,10 +35,6 @@ HPTP_INLINE void prefetch(const uint8_t* p) {
 #endif
 }
 
-// Two prefetches serve better than either: of other rows, into the second cache, long before they
-// are read, and of these, into the first, just before. A 2-D transpose gains a tenth by the latter.
-constexpr int64_t kSoonBytes = 256;
-
 // move(to, from) for every element, in the order of the destination. What the loop needs is in
 // variables of its own, since the compiler must assume that bytes written may be the block's.
 template <typename Move>

@@ -65,10 +65,11 @@ struct Plan {
       block_ahead_bytes;  // method rows; > 0: tiles read block after block, prefetched so far ahead
 
   // Method tiles.
-  const QuadKernels* quads;  // by way of quads; null: through a second buffer
-  int64_t shift_rows;        // their tiles may be shifted by fewer rows than that
-  int64_t row_stride_bytes;  // of the source, where they may
-  int64_t part_columns;      // > 0: columns begin anywhere; loaded and written at a time
+  const QuadKernels* quads;               // by way of quads; null: through a second buffer
+  int64_t shift_rows;                     // their tiles may be shifted by fewer rows than that
+  int64_t row_stride_bytes;               // of the source, where they may
+  bool windows;                           // columns begin anywhere in a line
+  bool along_destination;                 // tiles go on there, and not along the source
   std::shared_ptr<const Plan> unaligned;  // what to do with a destination that begins elsewhere
   const Kernel* block;                    // not by way of quads
   const Kernel* small_block;              // for blocks of fewer rows or columns than that one takes
@@ -96,8 +97,6 @@ constexpr int64_t kQuadColumnsBytes = 128;
 constexpr int64_t kByteQuadColumnsBytes = 64;
 constexpr int64_t kQuadRunBytes = 192;
 constexpr int64_t kSmallQuadRunBytes = 64;
-constexpr int64_t kWindowParts = 2;
-constexpr int64_t kByteWindowParts = 2;
 constexpr int64_t kMinWindowTiles = 2;
 constexpr int64_t kFarRowsBytes = 1 << 10;
 constexpr int64_t kTileBytes = 16 << 10;
@@ -116,8 +115,6 @@ constexpr int64_t kQuadColumnsBytes = 2048;      // by way of quads; runs of the
 constexpr int64_t kByteQuadColumnsBytes = 1536;  // of bytes: two tiles of them stay in 512 KB
 constexpr int64_t kQuadRunBytes = 256;           // and of the destination, at least
 constexpr int64_t kSmallQuadRunBytes = 128;      // or, since those have more rows in a line
-constexpr int64_t kWindowParts = 10;             // of such runs of the source, in a tile of windows
-constexpr int64_t kByteWindowParts = 3;          // of bytes: a line has more rows to be kept
 constexpr int64_t kMinWindowTiles = 4;           // along an axis
 constexpr int64_t kFarRowsBytes = 256 << 10;     // further apart, tiles go on along the destination
 constexpr int64_t kTileBytes = 400 << 10;   // two tiles and a group are the scratch of a thread
@@ -156,8 +153,7 @@ inline int unit_axis(const Problem& problem, Stride stride) {
 // Loops over every axis that tiles do not hold, and the parts of those they hold partly. The
 // innermost goes along one side: along the source, a tile goes on where the last one stopped
 // reading; along the destination, where it stopped writing.
-inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, const Side& columns,
-                      bool along_destination = false) {
+inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, const Side& columns) {
   plan->num_tiles = 1;
   for (int i = 0; i < problem.ndim; ++i) {
     int64_t step = 1;
@@ -176,8 +172,8 @@ inline void set_loops(Plan* plan, const Problem& problem, const Side& rows, cons
   }
   std::stable_sort(
       plan->loops, plan->loops + plan->num_loops, [=](const TileLoop& a, const TileLoop& b) {
-        return along_destination ? magnitude(a.dst_step_bytes) > magnitude(b.dst_step_bytes)
-                                 : magnitude(a.src_step_bytes) > magnitude(b.src_step_bytes);
+        return plan->along_destination ? magnitude(a.dst_step_bytes) > magnitude(b.dst_step_bytes)
+                                       : magnitude(a.src_step_bytes) > magnitude(b.src_step_bytes);
       });
 }
 
@@ -335,6 +331,10 @@ inline const QuadKernels* find_quads(const KernelSet& set, int64_t elem_bytes) {
   return nullptr;
 }
 
+inline int64_t quad_columns(int64_t elem_bytes) {
+  return (elem_bytes == 1 ? kByteQuadColumnsBytes : kQuadColumnsBytes) / elem_bytes;
+}
+
 // The sides of tiles by way of quads, of about want_columns. False where rows are no whole steps.
 inline bool shape_quads(Plan* plan, const Problem& problem, Side* rows, Side* columns,
                         int64_t want_columns) {
@@ -350,22 +350,20 @@ inline bool shape_quads(Plan* plan, const Problem& problem, Side* rows, Side* co
   return true;
 }
 
-// Where the quads of a tile, of so many of its columns, come from and go to.
-inline void set_quads(Plan* plan, const Problem& problem, const Side& rows, const Side& columns,
-                      int64_t num_columns) {
+// Where the quads of a tile come from and go to.
+inline void set_quads(Plan* plan, const Problem& problem, const Side& rows, const Side& columns) {
   plan->src_offsets = offsets_of(problem, rows, plan->rows.elems + plan->shift_rows, src_stride);
   plan->dst_offsets = offsets_of(problem, columns, plan->columns.elems, dst_stride);
   plan->columns_per_run = 1;
-  plan->in_pitch_bytes =
-      kQuadRows * padded(round_up(num_columns * problem.elem_bytes, plan->quads->row_step_bytes));
+  plan->in_pitch_bytes = kQuadRows * padded(round_up(plan->columns.elems * problem.elem_bytes,
+                                                     plan->quads->row_step_bytes));
   plan->method = Method::tiles;
 }
 
 // Tiles by way of quads. Columns must begin with a line, or all as far behind one: where they are
 // parts of one axis, the parts are shifted (see quad_engine.hpp).
 inline bool try_quads(Plan* plan, const Problem& problem) {
-  const int64_t want_columns =
-      (problem.elem_bytes == 1 ? kByteQuadColumnsBytes : kQuadColumnsBytes) / problem.elem_bytes;
+  const int64_t want_columns = quad_columns(problem.elem_bytes);
   Side rows{dst_stride, {}, 0, 1};
   Side columns{src_stride, {}, 0, 1};
   if (!shape_quads(plan, problem, &rows, &columns, want_columns)) return false;
@@ -375,30 +373,27 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
   if (rows.num_axes == 1 && plan->rows.part_axis >= 0) {
     plan->shift_rows = kLineBytes / problem.elem_bytes;
   }
-  set_quads(plan, problem, rows, columns, plan->columns.elems);
-  set_loops(plan, problem, rows, columns, magnitude(plan->row_stride_bytes) > kFarRowsBytes);
+  set_quads(plan, problem, rows, columns);
+  plan->along_destination = magnitude(plan->row_stride_bytes) > kFarRowsBytes;
+  set_loops(plan, problem, rows, columns);
   plan->kernel = "quads";
   return has_whole_lines(*plan);
 }
 
 // Columns that begin anywhere, where they are long parts of one axis (see window_engine.hpp).
 inline bool try_windows(Plan* plan, const Problem& problem) {
-  const int64_t part_columns = kQuadColumnsBytes / problem.elem_bytes;
-  const int64_t want_columns =
-      part_columns * (problem.elem_bytes == 1 ? kByteWindowParts : kWindowParts);
+  const int64_t want_columns = quad_columns(problem.elem_bytes);
   Side rows{dst_stride, {}, 0, 1};
   Side columns{src_stride, {}, 0, 1};
   if (!shape_quads(plan, problem, &rows, &columns, want_columns)) return false;
   if (plan->quads->exchange_windows == nullptr || rows.num_axes > 1) return false;
   if (problem.axes[rows.axes[0]].size < kMinWindowTiles * plan->rows.elems) return false;
   plan->columns = cut(problem, columns, want_columns, want_columns);
-  if (plan->columns.elems < part_columns / 4) return false;
-  const int64_t num_parts =
-      std::max<int64_t>((plan->columns.elems + part_columns / 2) / part_columns, 1);
-  plan->part_columns =
-      round_up(ceil_div(plan->columns.elems, num_parts), kLineBytes / problem.elem_bytes);
-  set_quads(plan, problem, rows, columns, plan->part_columns);
-  set_loops(plan, problem, rows, columns, true);
+  if (plan->columns.elems < want_columns / 4) return false;
+  set_quads(plan, problem, rows, columns);
+  plan->along_destination = true;
+  set_loops(plan, problem, rows, columns);
+  plan->windows = true;
   plan->kernel = "windows";
   return true;
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "kernels.hpp"
@@ -58,9 +57,7 @@ class QuadEngine {
     return ceil_div(plan.rows.elems + plan.shift_rows, kQuadRows) * plan.in_pitch_bytes;
   }
 
-  void start_loading(const Tile& tile, const Tile& next) {
-    loader_.start(tile, next.src, {front_, nullptr, std::numeric_limits<int64_t>::max()});
-  }
+  void start_loading(const Tile& tile, const Tile& next) { loader_.start(tile, next.src, front_); }
 
   // Where the destination begins so many rows behind a line, tiles begin so many rows earlier: the
   // first one is shorter, and the last one longer.

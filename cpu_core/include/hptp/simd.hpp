@@ -16,7 +16,6 @@ HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t) { return load(p); }
 HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
   return load(pieces[0] + at);
 }
-HPTP_INLINE Vec next_lanes(Vec, Vec next) { return next; }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t, Vec v) { store(p, v); }
 template <int n, int k>
 HPTP_INLINE Vec chunks_of(const Vec* v) {
@@ -44,7 +43,6 @@ HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(load_lane(pieces[0] + at)),
                                  load_lane(pieces[1] + at), 1);
 }
-HPTP_INLINE Vec next_lanes(Vec v, Vec next) { return _mm256_permute2x128_si256(v, next, 0x21); }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t step_bytes, Vec v) {
   _mm_storeu_si128((__m128i*)p, _mm256_castsi256_si128(v));
   _mm_storeu_si128((__m128i*)(p + step_bytes), _mm256_extracti128_si256(v, 1));
@@ -81,7 +79,6 @@ HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
   v = _mm512_inserti32x4(v, load_lane(pieces[2] + at), 2);
   return _mm512_inserti32x4(v, load_lane(pieces[3] + at), 3);
 }
-HPTP_INLINE Vec next_lanes(Vec v, Vec next) { return _mm512_alignr_epi64(next, v, 2); }
 HPTP_INLINE Vec load_halves(const uint8_t* p, int64_t step_bytes) {
   const Vec lower = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i*)p));
   return _mm512_inserti64x4(lower, _mm256_loadu_si256((const __m256i*)(p + step_bytes)), 1);
@@ -109,6 +106,20 @@ HPTP_INLINE Vec chunks_of(const Vec* v) {
   if constexpr (n > 3) add_chunks<n, k, 3>(&chunks, v);
   return chunks;
 }
+// Lane l holds the l-th four bytes of each lane of memory.
+HPTP_INLINE Vec load_spread(const uint8_t* p) {
+  return _mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), load(p));
+}
+// Four bytes of a and of b, alternating, of the lower (upper) halves of the vectors.
+HPTP_INLINE Vec zip_lo(Vec a, Vec b) {
+  return _mm512_permutex2var_epi32(
+      a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b);
+}
+HPTP_INLINE Vec zip_hi(Vec a, Vec b) {
+  return _mm512_permutex2var_epi32(
+      a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b);
+}
 HPTP_INLINE Vec broadcast(const uint8_t* p) { return _mm512_broadcast_i32x4(load_lane(p)); }
 HPTP_INLINE Vec shuffle(Vec v, Vec mask) { return _mm512_shuffle_epi8(v, mask); }
 HPTP_INLINE Vec either(Vec a, Vec b) { return _mm512_or_si512(a, b); }
@@ -126,7 +137,6 @@ HPTP_INLINE Vec load_lanes(const uint8_t* p, int64_t) { return load(p); }
 HPTP_INLINE Vec load_pieces(const uint8_t* const* pieces, int64_t at) {
   return load(pieces[0] + at);
 }
-HPTP_INLINE Vec next_lanes(Vec, Vec next) { return next; }
 HPTP_INLINE void store_lanes(uint8_t* p, int64_t, Vec v) { store(p, v); }
 template <int n, int k>
 HPTP_INLINE Vec chunks_of(const Vec* v) {
