@@ -4,6 +4,7 @@
 // Built three times: as is, with tiny blocks so that small tensors take every path, and with the
 // word-level kernels off (see CMakeLists.txt).
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "check.hpp"
@@ -174,6 +175,7 @@ void check_scratch() {
     if (!hptp::is_available(isa)) continue;
     for (int64_t elem_bytes = 1; elem_bytes <= 24; ++elem_bytes) {
       for (const Sizes& shape : shapes) {
+        if (shape[0] * shape[1] * elem_bytes > PTRDIFF_MAX) continue;  // of 32 bits, on some
         const Sizes perm = {1, 0};
         hptp::Problem problem;
         CHECK(hptp::make_problem(static_cast<uint64_t>(elem_bytes), 2, shape.data(), perm.data(),
