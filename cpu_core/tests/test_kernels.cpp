@@ -33,18 +33,18 @@ void check_columns(const std::vector<uint8_t>& in, int64_t in_pitch, const uint8
   }
 }
 
-// Past the cache: an element of out begins with a line, columns that are not packed lie whole lines
-// apart, and nothing is written outside.
-void check_stream_kernel(const Kernel& kernel, const std::vector<uint8_t>& in, int64_t in_pitch,
-                         int64_t rows, int64_t columns, int64_t elem_bytes, bool packed_columns,
-                         int64_t offset) {
+// Channels go past the cache: an element of out begins with a line, columns that are not packed lie
+// whole lines apart. Nothing is written outside.
+void check_put_kernel(const Kernel& kernel, const std::vector<uint8_t>& in, int64_t in_pitch,
+                      int64_t rows, int64_t columns, int64_t elem_bytes, bool packed_columns,
+                      int64_t offset) {
   const int64_t column_bytes = rows * elem_bytes;
   const int64_t out_pitch =
       packed_columns ? column_bytes : hptp::detail::round_up(column_bytes, 64) + 64;
   std::vector<uint8_t> memory(static_cast<size_t>(columns * out_pitch + 256), 0xEE);
   uint8_t* out = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) & 63) + 64;
   out += offset;
-  kernel.stream({in.data(), in_pitch, out, out_pitch, rows, columns, elem_bytes});
+  kernel.put({in.data(), in_pitch, out, out_pitch, rows, columns, elem_bytes});
   hptp::fence_streams();
   check_columns(in, in_pitch, out, out_pitch, rows, columns, elem_bytes);
   for (int64_t column = 0; column < columns; ++column) {
@@ -65,11 +65,11 @@ void check_block(const Kernel& kernel, int64_t elem_bytes, int64_t rows, int64_t
   std::vector<uint8_t> out(static_cast<size_t>(out_columns * out_pitch + hptp::kSlackBytes));
   kernel.run({in.data(), in_pitch, out.data(), out_pitch, rows, columns, elem_bytes});
   check_columns(in, in_pitch, out.data(), out_pitch, rows, columns, elem_bytes);
-  if (kernel.stream != nullptr) {
+  if (kernel.put != nullptr) {
     const int64_t pixel_bytes = packed_columns ? rows * elem_bytes : elem_bytes;
     const int64_t align = pixel_bytes & -pixel_bytes;
     for (int64_t offset = 0; offset < 64; offset += align * (align < 8 ? 5 : 1)) {
-      check_stream_kernel(kernel, in, in_pitch, rows, columns, elem_bytes, packed_columns, offset);
+      check_put_kernel(kernel, in, in_pitch, rows, columns, elem_bytes, packed_columns, offset);
     }
   }
 }
@@ -79,6 +79,29 @@ void check_sizes(const Kernel& kernel, int64_t elem_bytes, std::mt19937_64* rand
     for (int64_t columns : {1, 2, 3, 5, 15, 16, 17, 63, 64, 65}) {
       for (bool packed : {false, true}) {
         check_block(kernel, elem_bytes, rows, columns, false, packed, random);
+      }
+    }
+  }
+}
+
+// Squares from where rows lie to where columns go, anywhere in a line: of as many rows and columns
+// as a kernel takes at least, and more.
+void check_direct(const KernelSet& set, std::mt19937_64* random) {
+  for (int size = 0; size < 5; ++size) {
+    const Kernel& kernel = set.direct[size];
+    if (kernel.put == nullptr) continue;
+    const int64_t elem_bytes = 1 << size;
+    for (int64_t more_rows : {0, 1, 7, 16, 65}) {
+      for (int64_t more_columns : {0, 1, 3, 15, 64, 65}) {
+        const int64_t rows = kernel.min_rows + more_rows;
+        const int64_t columns = kernel.min_columns + more_columns;
+        for (int64_t gap : {0, 3}) {
+          const int64_t in_pitch = columns * elem_bytes + gap;
+          const std::vector<uint8_t> in = random_bytes(random, rows * in_pitch - gap);
+          for (int64_t offset : {0, 1, 16, 60}) {
+            check_put_kernel(kernel, in, in_pitch, rows, columns, elem_bytes, gap == 0, offset);
+          }
+        }
       }
     }
   }
@@ -143,6 +166,7 @@ void check_kernels(Isa isa, std::mt19937_64* random) {
       check_sizes(set.element[i], elem_bytes, random);
     }
   }
+  check_direct(set, random);
   check_channels(set, random);
   check_load(set, random);
   check_stream(set, random);
@@ -186,6 +210,53 @@ void check_engine(Isa isa, std::mt19937_64* random) {
   }
 }
 
+// Tiles in the cache, put where they go or, where the lines of a square would crowd a set of the
+// first level, through buffers. Parts of an axis that leave a few rows; strides that leave gaps.
+void check_put_tiles(Isa isa, std::mt19937_64* random) {
+  struct Matrix {
+    const char* kernel;
+    int64_t elem_bytes;
+    int64_t rows;
+    int64_t columns;
+    int64_t gap;  // elements behind each row, and behind each column
+  };
+  const Matrix matrices[] = {
+      {"direct", 4, 300, 200, 0},  {"direct", 4, 386, 530, 0},  {"direct", 4, 1922, 40, 0},
+      {"direct", 1, 300, 200, 5},  {"direct", 1, 70, 4002, 1},  {"direct", 2, 33, 1000, 3},
+      {"direct", 8, 9, 300, 0},    {"direct", 8, 100, 600, 1},  {"direct", 16, 40, 50, 1},
+      {"squares", 4, 1024, 64, 0}, {"squares", 4, 64, 1024, 0}, {"squares", 1, 1024, 64, 0},
+  };
+  for (const Matrix& m : matrices) {
+    const int64_t shape[] = {3, m.rows, m.columns};
+    const int64_t perm[] = {0, 2, 1};
+    const int64_t src_pitch = (m.columns + m.gap) * m.elem_bytes;
+    const int64_t dst_pitch = (m.rows + m.gap) * m.elem_bytes;
+    for (bool flipped : {false, true}) {
+      const int64_t sign = flipped ? -1 : 1;
+      const int64_t src_strides[] = {m.rows * src_pitch, sign * src_pitch, m.elem_bytes};
+      const int64_t dst_strides[] = {m.columns * dst_pitch, dst_pitch, m.elem_bytes};
+      hptp::Problem problem;
+      CHECK(hptp::make_problem(static_cast<uint64_t>(m.elem_bytes), 3, shape, perm, src_strides,
+                               dst_strides, &problem) == hptp::Status::ok);
+      const std::vector<uint8_t> src = random_bytes(random, 3 * m.rows * src_pitch);
+      const uint8_t* from = src.data() + (flipped ? (m.rows - 1) * src_pitch : 0);
+      std::vector<uint8_t> expected(static_cast<size_t>(3 * m.columns * dst_pitch), 0xEE);
+      std::vector<uint8_t> dst = expected;
+      hptp::execute(hptp::make_plan(problem, 1, Isa::scalar), from, expected.data());
+      for (int num_threads : {1, 4, 7}) {
+        const hptp::Plan plan = hptp::make_plan(problem, num_threads, isa, false);
+        if (isa != Isa::scalar && plan.kernel != std::string(m.kernel)) {
+          std::fprintf(stderr, "%s, not %s\n", describe(plan).c_str(), m.kernel);
+        }
+        CHECK(isa == Isa::scalar || plan.kernel == std::string(m.kernel));
+        std::fill(dst.begin(), dst.end(), uint8_t{0xEE});
+        hptp::execute(plan, from, dst.data());
+        CHECK(dst == expected);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -197,6 +268,7 @@ int main() {
     }
     check_kernels(isa, &random);
     check_engine(isa, &random);
+    check_put_tiles(isa, &random);
     std::printf("%s: ok\n", hptp::to_string(isa));
   }
   return 0;

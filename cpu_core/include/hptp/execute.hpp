@@ -82,7 +82,7 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
   const TileWalk walk(plan, first, src, dst);
   const int64_t align = plan.direct_dst_align;
   if (align > 0 && reinterpret_cast<intptr_t>(dst) % align == 0) {
-    stream_tiles(plan, walk, last - first);
+    put_tiles(plan, walk, last - first);
     return;
   }
   uint8_t* buffers = thread_buffers(buffer_bytes(plan));

@@ -164,6 +164,30 @@ void square_block(const Block& block) {
   }
 }
 
+// From where rows lie to where columns go: the last squares overlap the ones before, on both sides.
+template <int kElemBytes>
+void put_squares(const Block& all_squares) {
+  constexpr int64_t n = 16 / kElemBytes;
+  constexpr int64_t kRows = n * kLanes;
+  const Block block = all_squares;
+  const int64_t last_row = block.rows - kRows;
+  const int64_t last_column = block.columns - n;
+  for (int64_t line = 0; line < block.columns; line += 4 * n) {
+    const int64_t end = std::min(line + 4 * n, block.columns);
+    for (int64_t next = 0; next < block.rows; next += kRows) {
+      const int64_t row = std::min(next, last_row);
+      const uint8_t* in = block.in + row * block.in_pitch_bytes;
+      uint8_t* out = block.out + row * kElemBytes;
+      for (int64_t i = line; i < end; i += n) {
+        const int64_t column = std::min(i, last_column);
+        transpose_square<kElemBytes>(in + column * kElemBytes, block.in_pitch_bytes,
+                                     out + column * block.out_pitch_bytes, block.out_pitch_bytes,
+                                     std::make_index_sequence<n>());
+      }
+    }
+  }
+}
+
 // Whole lines past the cache; what is left at the ends shares its line with other runs and is
 // stored as usual.
 inline void copy(uint8_t* dst, const uint8_t* src, int64_t bytes) {
@@ -227,10 +251,13 @@ inline void load_rows(const Load& load) {
 
 #if HPTP_ISA_NOW == HPTP_ISA_SCALAR
 #define HPTP_SQUARES(size) {"elements", element_block<size>, 1, 1}
+#define HPTP_DIRECT(size) {"elements", element_block<size>, 1, 1}
 #define HPTP_CHANNELS(size, n) {"elements", element_block<size>, n, 1}
 #define HPTP_PIXELS(size, n) {"elements", element_block<size>, 1, n}
 #else
 #define HPTP_SQUARES(size) {"squares", square_block<size>, 1, 1}
+#define HPTP_DIRECT(size) \
+  {"direct", square_block<size>, 16 / size * kLanes, 16 / size, put_squares<size>}
 #define HPTP_CHANNELS(size, n) \
   {"interleave", interleave_block<size, n>, n, kVecBytes / size, stream_interleave_block<size, n>}
 #define HPTP_PIXELS(size, n)                                         \
@@ -243,6 +270,7 @@ inline const KernelSet& kernels() {
   static const KernelSet set = {
       kIsa,
       {HPTP_SQUARES(1), HPTP_SQUARES(2), HPTP_SQUARES(4), HPTP_SQUARES(8), HPTP_SQUARES(16)},
+      {HPTP_DIRECT(1), HPTP_DIRECT(2), HPTP_DIRECT(4), HPTP_DIRECT(8), HPTP_DIRECT(16)},
       {{"elements", element_block<4>, 1, 1},
        {"elements", element_block<8>, 1, 1},
        {"elements", element_block<16>, 1, 1},
@@ -260,6 +288,7 @@ inline const KernelSet& kernels() {
 }
 
 #undef HPTP_SQUARES
+#undef HPTP_DIRECT
 #undef HPTP_CHANNELS
 #undef HPTP_PIXELS
 #undef HPTP_EACH_CHANNELS

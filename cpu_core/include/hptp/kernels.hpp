@@ -140,9 +140,10 @@ struct Kernel {
   BlockKernel run;
   int64_t min_rows;  // of a block
   int64_t min_columns;
-  // The same, past the cache, where some element of out begins with a line and columns, unless they
-  // are packed, lie whole lines apart: or null.
-  BlockKernel stream = nullptr;
+  // The same, without rubbish: or null. Squares go through the cache. Channels go past it, where
+  // some element of out begins with a line and columns, unless they are packed, lie whole lines
+  // apart.
+  BlockKernel put = nullptr;
 };
 
 constexpr int kMaxChannels = 4;
@@ -152,6 +153,7 @@ constexpr int kNumQuadSizes = 8;
 struct KernelSet {
   Isa isa;
   Kernel block[5];    // elements of 1, 2, 4, 8 and 16 bytes
+  Kernel direct[5];   // the same, for what is put where it goes; null in the scalar set
   Kernel element[4];  // elements of up to 4, 8 and 16 bytes; longer ones
   // Elements of 1, 2, 4 bytes in 2, 3, 4 channels: [log2 of the size][channels - 2].
   Kernel interleave[3][kMaxChannels - 1];    // rows are the channels, columns leave packed

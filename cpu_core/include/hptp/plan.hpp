@@ -248,6 +248,41 @@ inline bool are_evenly_spaced(const std::vector<int64_t>& offsets) {
   return true;
 }
 
+constexpr int64_t kFewLines = 8;  // a set of the first level holds as many, or more
+
+// How many of so many lines, pitch_bytes apart, the most crowded set of the first level gets.
+inline int64_t most_in_a_set(int64_t num_lines, int64_t pitch_bytes) {
+  constexpr int64_t kSets = 64;
+  int64_t lines[kSets] = {};
+  int64_t most = 0;
+  for (int64_t i = 0; i < num_lines; ++i) {
+    most = std::max(most, ++lines[(i * pitch_bytes / kLineBytes) & (kSets - 1)]);
+  }
+  return most;
+}
+
+// Distance of a tile's columns in the destination.
+inline int64_t dst_pitch_bytes(const Plan& plan) {
+  return plan.columns_per_run > 1 ? plan.out_pitch_bytes : plan.dst_offsets[1];
+}
+
+// Whether rows and columns of a tile in the cache lie as those of a matrix do, at distances that
+// let the lines of its squares stay in the first level. Put where they go, 500 x 500 elements of 4
+// bytes take a third of the time they take through buffers; in crowded sets, up to three times it.
+inline bool can_put_squares(const Plan& plan, const Kernel& kernel) {
+  if (plan.stream || kernel.put == nullptr) return false;
+  const int64_t min_rows = std::max<int64_t>(kernel.min_rows, 2);
+  if (plan.rows.elems < min_rows || !are_evenly_spaced(plan.src_offsets)) return false;
+  if (plan.columns.elems < std::max<int64_t>(kernel.min_columns, 2)) return false;
+  if (plan.columns_per_run > 1 ? plan.dst_offsets.size() > 1
+                               : !are_evenly_spaced(plan.dst_offsets)) {
+    return false;
+  }
+  const int64_t most_rows = most_in_a_set(min_rows, plan.src_offsets[1]);
+  return most_rows <= kFewLines && most_rows < min_rows &&
+         most_in_a_set(4 * kernel.min_columns, dst_pitch_bytes(plan)) <= kFewLines;
+}
+
 inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) {
   const KernelSet& set = *plan->set;
   const int64_t elem_bytes = problem.elem_bytes;
@@ -275,8 +310,14 @@ inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) 
         std::all_of(plan->loops, plan->loops + plan->num_loops,
                     [=](const TileLoop& loop) { return loop.dst_step_bytes % align == 0; });
     if (aligned && plan->dst_offsets.size() == 1) plan->direct_dst_align = align;
+  } else if (size >= 0 && can_put_squares(*plan, set.direct[size])) {
+    plan->direct = true;
+    plan->block = &set.direct[size];
+    plan->in_pitch_bytes = plan->src_offsets[1];
+    plan->direct_dst_align = 1;
+    return;
   }
-  if (!plan->stream || plan->block->stream == nullptr) plan->direct_dst_align = 0;
+  if (!plan->stream || plan->block->put == nullptr) plan->direct_dst_align = 0;
 }
 
 inline void plan_tiles(Plan* plan, const Problem& problem, int row_axis, int column_axis) {

@@ -118,15 +118,14 @@ inline void move_tiles(const Plan& plan, TileWalk walk, int64_t num_tiles) {
 }
 
 // Moves tiles of a plan that puts columns where they go.
-inline void stream_tiles(const Plan& plan, TileWalk walk, int64_t num_tiles) {
-  const int64_t out_pitch_bytes =
-      plan.columns_per_run > 1 ? plan.out_pitch_bytes : plan.dst_offsets[1];
+inline void put_tiles(const Plan& plan, TileWalk walk, int64_t num_tiles) {
+  const int64_t out_pitch_bytes = dst_pitch_bytes(plan);
   for (int64_t i = 0; i < num_tiles; ++i, walk.advance()) {
     const Tile tile = walk.tile();
     const Block block{tile.src,  plan.in_pitch_bytes, tile.dst,       out_pitch_bytes,
                       tile.rows, tile.columns,        plan.elem_bytes};
     const bool small = tile.rows < plan.block->min_rows || tile.columns < plan.block->min_columns;
-    (small ? plan.small_block->run : plan.block->stream)(block);
+    (small ? plan.small_block->run : plan.block->put)(block);
   }
 }
 
