@@ -224,7 +224,9 @@ void check_put_tiles(Isa isa, std::mt19937_64* random) {
       {"direct", 4, 300, 200, 0},  {"direct", 4, 386, 530, 0},  {"direct", 4, 1922, 40, 0},
       {"direct", 1, 300, 200, 5},  {"direct", 1, 70, 4002, 1},  {"direct", 2, 33, 1000, 3},
       {"direct", 8, 9, 300, 0},    {"direct", 8, 100, 600, 1},  {"direct", 16, 40, 50, 1},
-      {"squares", 4, 1024, 64, 0}, {"squares", 4, 64, 1024, 0}, {"squares", 1, 1024, 64, 0},
+      {"direct", 4, 5, 1000, 0},   {"direct", 1, 17, 301, 0},   {"direct", 2, 12, 40, 2},
+      {"squares", 4, 3, 1000, 1},  {"squares", 4, 1024, 64, 0}, {"squares", 4, 64, 1024, 0},
+      {"squares", 1, 1024, 64, 0},
   };
   for (const Matrix& m : matrices) {
     const int64_t shape[] = {3, m.rows, m.columns};

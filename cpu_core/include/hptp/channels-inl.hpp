@@ -36,7 +36,7 @@ HPTP_INLINE void interleave_pixels(const Block& block, int64_t column, uint8_t* 
   for (int i = 0; i < n; ++i) {
     const uint8_t* from = block.in + i * block.in_pitch_bytes + column * kElemBytes;
     prefetch<true>(from + kChannelAheadBytes);
-    in[i] = load(from);
+    in[i] = load_anywhere(from);
   }
   shuffle_group<n>(in, out, detail::Masks<n, kElemBytes>::interleave);
   sort_chunks(out, std::make_index_sequence<n>());

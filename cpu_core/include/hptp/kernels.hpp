@@ -9,7 +9,8 @@
 //
 // Two ways are shorter. Large tensors go by way of quads: half the work of a transpose is done as
 // rows are loaded, the other half as columns are written, and there is one buffer. And channels are
-// interleaved, or taken apart, between the tensors themselves.
+// interleaved, or taken apart, and squares of what is in the cache transposed, between the tensors
+// themselves.
 //
 // kernels-inl.hpp is included below once for every instruction set, each time in a namespace of its
 // own and with code generation for that set turned on, so users of the headers alone get all of
@@ -301,6 +302,13 @@ inline const KernelSet& kernel_set(Isa isa) {
 #endif
   (void)isa;
   return scalar::kernels();
+}
+
+// Of the sets a CPU that has this one also has, the next one, whose kernels take fewer rows.
+inline const KernelSet& narrower(const KernelSet& set) {
+  return kernel_set(set.isa == Isa::avx512 ? Isa::avx2
+                    : set.isa == Isa::avx2 ? Isa::sse4
+                                           : Isa::scalar);
 }
 
 }  // namespace hptp

@@ -283,6 +283,15 @@ inline bool can_put_squares(const Plan& plan, const Kernel& kernel) {
          most_in_a_set(4 * kernel.min_columns, dst_pitch_bytes(plan)) <= kFewLines;
 }
 
+// The kernel that puts squares where they go, of the widest set that takes so few rows: or null.
+inline const Kernel* find_direct(const Plan& plan, int size) {
+  const KernelSet* set = plan.set;
+  while (set->isa != Isa::scalar && set->direct[size].min_rows > plan.rows.elems) {
+    set = &narrower(*set);
+  }
+  return can_put_squares(plan, set->direct[size]) ? &set->direct[size] : nullptr;
+}
+
 inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) {
   const KernelSet& set = *plan->set;
   const int64_t elem_bytes = problem.elem_bytes;
@@ -310,9 +319,9 @@ inline void choose_kernel(Plan* plan, const Problem& problem, const Side& rows) 
         std::all_of(plan->loops, plan->loops + plan->num_loops,
                     [=](const TileLoop& loop) { return loop.dst_step_bytes % align == 0; });
     if (aligned && plan->dst_offsets.size() == 1) plan->direct_dst_align = align;
-  } else if (size >= 0 && can_put_squares(*plan, set.direct[size])) {
+  } else if (const Kernel* direct = size >= 0 ? find_direct(*plan, size) : nullptr) {
     plan->direct = true;
-    plan->block = &set.direct[size];
+    plan->block = direct;
     plan->in_pitch_bytes = plan->src_offsets[1];
     plan->direct_dst_align = 1;
     return;

@@ -17,8 +17,8 @@ constexpr int64_t kRowStepBytes = kIsPowerOfTwo<kElemBytes> ? kLineBytes : 48;
 template <int kElemBytes>
 HPTP_INLINE void load_whole_quads(const uint8_t* const* rows, int64_t at, Vec* v) {
   if constexpr (kElemBytes == 4) {
-    const Vec even[] = {load(rows[0] + at), load(rows[2] + at)};
-    const Vec odd[] = {load(rows[1] + at), load(rows[3] + at)};
+    const Vec even[] = {load_anywhere(rows[0] + at), load_anywhere(rows[2] + at)};
+    const Vec odd[] = {load_anywhere(rows[1] + at), load_anywhere(rows[3] + at)};
     const Vec lower[] = {zip_lo(even[0], even[1]), zip_lo(odd[0], odd[1])};
     const Vec upper[] = {zip_hi(even[0], even[1]), zip_hi(odd[0], odd[1])};
     v[0] = zip_lo(lower[0], lower[1]);

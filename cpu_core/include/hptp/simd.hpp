@@ -148,6 +148,11 @@ HPTP_INLINE Vec either(Vec a, Vec b) { return vorrq_u8(a, b); }
 
 #endif
 
+// A vector of memory that begins anywhere in a line, lane by lane: on Zen 5, loads of 64 bytes that
+// cross lines took images from DRAM to pixels past the cache at half the speed of loads that do
+// not.
+HPTP_INLINE Vec load_anywhere(const uint8_t* p) { return load_lanes(p, 16); }
+
 // Lane l of n vectors' i-th is chunk l * n + i: the chunks in order. (chunks_of<n, k> are those of
 // the k-th vector.)
 template <size_t... k>
