@@ -143,6 +143,35 @@ void check_load(const KernelSet& set, std::mt19937_64* random) {
   }
 }
 
+// Elements of any size from 4 bytes on, rows in any order, columns packed or not: and not a byte
+// outside.
+void check_gather(const KernelSet& set, std::mt19937_64* random) {
+  for (int64_t elem_bytes : {4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 128, 200}) {
+    for (int64_t rows : {1, 3, 4, 5, 9}) {
+      for (int64_t columns : {1, 2, 7}) {
+        for (int64_t gap : {0, 5}) {
+          const int64_t row_bytes = columns * elem_bytes;
+          const int64_t pitch = rows * elem_bytes + gap;
+          const std::vector<uint8_t> src = random_bytes(random, rows * row_bytes);
+          std::vector<int64_t> offsets;
+          for (int64_t row = rows - 1; row >= 0; --row) offsets.push_back(row * row_bytes);
+          std::vector<uint8_t> out(static_cast<size_t>(columns * pitch + 64), 0xEE);
+          std::vector<uint8_t> expected = out;
+          for (int64_t column = 0; column < columns; ++column) {
+            for (int64_t row = 0; row < rows; ++row) {
+              std::memcpy(expected.data() + column * pitch + row * elem_bytes,
+                          src.data() + offsets[static_cast<size_t>(row)] + column * elem_bytes,
+                          static_cast<size_t>(elem_bytes));
+            }
+          }
+          set.gather({src.data(), offsets.data(), rows, columns, elem_bytes, out.data(), pitch});
+          CHECK(out == expected);
+        }
+      }
+    }
+  }
+}
+
 // Any alignment and length, and not a byte outside.
 void check_stream(const KernelSet& set, std::mt19937_64* random) {
   for (int64_t bytes = 1; bytes < 300; ++bytes) {
@@ -169,6 +198,7 @@ void check_kernels(Isa isa, std::mt19937_64* random) {
   check_direct(set, random);
   check_channels(set, random);
   check_load(set, random);
+  check_gather(set, random);
   check_stream(set, random);
 }
 

@@ -173,7 +173,7 @@ void check_scratch() {
       {16384, 16384}, {16383, 16385}, {1 << 20, 300}, {1000, 100003}};
   for (hptp::Isa isa : hptp::kAllIsas) {
     if (!hptp::is_available(isa)) continue;
-    for (int64_t elem_bytes = 1; elem_bytes <= 24; ++elem_bytes) {
+    for (int64_t elem_bytes = 1; elem_bytes <= 330; elem_bytes += elem_bytes < 24 ? 1 : 17) {
       for (const Sizes& shape : shapes) {
         if (shape[0] * shape[1] * elem_bytes > PTRDIFF_MAX) continue;  // of 32 bits, on some
         const Sizes perm = {1, 0};

@@ -216,6 +216,29 @@ void check_odd_rows(Isa isa) {
   }
 }
 
+// Elements whose quads are no vectors, by way of runs of them; columns that follow one another in
+// the destination, or do not; elements too long for runs, which then are rows.
+void check_runs(Isa isa, std::mt19937_64* random) {
+  const Case cases[] = {
+      {5, {128, 128}, {1, 0}},     {7, {53, 91}, {1, 0}},
+      {20, {40, 33}, {1, 0}},      {32, {30, 31}, {1, 0}},
+      {64, {17, 9}, {1, 0}},       {65, {6, 5, 7}, {0, 2, 1}},
+      {33, {5, 3, 41}, {2, 0, 1}}, {48, {3, 4, 5, 6}, {0, 2, 3, 1}},
+  };
+  for (const Case& c : cases) {
+    for (int num_threads : {1, 4, 7}) {
+      for (int64_t offset : {0, 1, 16, 63}) {
+        check_engine(c, isa, offset, num_threads, "runs", random);
+      }
+    }
+  }
+  // Whole lines, in blocks that follow one another: rows, and runs where none begins with a line.
+  for (int64_t offset : {0, 16, 63}) {
+    check_engine({64, {4, 8, 6}, {0, 2, 1}}, isa, offset, 2, "rows", random);
+  }
+  check_engine({128, {20, 30}, {1, 0}}, isa, 0, 2, "rows", random);
+}
+
 void check_isa(Isa isa, std::mt19937_64* random) {
   for (const QuadKernels& kernels : hptp::kernel_set(isa).quads) {
     const int64_t step_rows = kernels.step_bytes() / kernels.elem_bytes;
@@ -284,10 +307,10 @@ void check_isa(Isa isa, std::mt19937_64* random) {
       }
     }
   }
-  // Too few rows for windows, and elements whose quads are no vectors.
+  // Too few rows for windows.
   check_engine({4, {65, 64}, {1, 0}}, isa, 0, 1, "squares", random);
   check_engine({2, {101, 128}, {1, 0}}, isa, 0, 1, "squares", random);
-  check_engine({5, {128, 128}, {1, 0}}, isa, 0, 1, "elements", random);
+  check_runs(isa, random);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "plan.hpp"
 #include "pool.hpp"
 #include "quad_engine.hpp"
+#include "run_engine.hpp"
 #include "status.hpp"
 #include "tile_engine.hpp"
 #include "window_engine.hpp"
@@ -72,9 +73,17 @@ void move_elements(const Plan& plan, int64_t first, int64_t last, const uint8_t*
 
 // What a thread needs to transpose tiles: at most 1 MiB.
 inline int64_t buffer_bytes(const Plan& plan) {
-  return plan.windows            ? WindowEngine::buffer_bytes(plan)
-         : plan.quads != nullptr ? QuadEngine::buffer_bytes(plan)
-                                 : TileEngine::buffer_bytes(plan);
+  switch (plan.way) {
+    case Way::buffers:
+      break;
+    case Way::quads:
+      return QuadEngine::buffer_bytes(plan);
+    case Way::windows:
+      return WindowEngine::buffer_bytes(plan);
+    case Way::runs:
+      return RunEngine::buffer_bytes(plan);
+  }
+  return TileEngine::buffer_bytes(plan);
 }
 
 inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const uint8_t* src,
@@ -88,12 +97,21 @@ inline void transpose_tiles(const Plan& plan, int64_t first, int64_t last, const
   uint8_t* buffers = thread_buffers(buffer_bytes(plan));
   if (buffers == nullptr) {
     move_tiles(plan, walk, last - first);
-  } else if (plan.windows) {
-    WindowEngine(plan, buffers).run(walk, last - first);
-  } else if (plan.quads != nullptr) {
-    QuadEngine(plan, dst, buffers).run(walk, last - first);
-  } else {
-    TileEngine(plan, dst, buffers).run(walk, last - first);
+    return;
+  }
+  switch (plan.way) {
+    case Way::buffers:
+      TileEngine(plan, dst, buffers).run(walk, last - first);
+      break;
+    case Way::quads:
+      QuadEngine(plan, dst, buffers).run(walk, last - first);
+      break;
+    case Way::windows:
+      WindowEngine(plan, buffers).run(walk, last - first);
+      break;
+    case Way::runs:
+      RunEngine(plan, buffers).run(walk, last - first);
+      break;
   }
 }
 

@@ -249,6 +249,46 @@ inline void load_rows(const Load& load) {
   }
 }
 
+// Elements of kPieceBytes or more, a piece at a time: the last one overlaps the one before, so that
+// nothing behind an element is written. Four rows side by side: what they have in one column is a
+// line or more, which is then written once.
+template <int kPieceBytes>
+HPTP_INLINE void gather_pieces(const Gather& all_rows) {
+  const Gather gather = all_rows;
+  const int64_t last = gather.elem_bytes - kPieceBytes;
+  for (int64_t row = 0; row < gather.rows; row += kQuadRows) {
+    const int64_t side = std::min(gather.rows - row, kQuadRows);
+    const uint8_t* rows[kQuadRows];
+    for (int64_t k = 0; k < side; ++k) rows[k] = gather.src + gather.row_offsets[row + k];
+    uint8_t* out = gather.out + row * gather.elem_bytes;
+    for (int64_t offset = 0; offset < gather.columns * gather.elem_bytes;
+         offset += gather.elem_bytes, out += gather.out_pitch_bytes) {
+      uint8_t* to = out;
+      for (int64_t k = 0; k < side; ++k, to += gather.elem_bytes) {
+        const uint8_t* from = rows[k] + offset;
+        for (int64_t at = 0; at < last; at += kPieceBytes) {
+          std::memcpy(to + at, from + at, kPieceBytes);
+        }
+        std::memcpy(to + last, from + last, kPieceBytes);
+      }
+    }
+  }
+}
+
+inline void gather_rows(const Gather& rows) {
+  if (rows.elem_bytes >= 64) {
+    gather_pieces<64>(rows);
+  } else if (rows.elem_bytes >= 32) {
+    gather_pieces<32>(rows);
+  } else if (rows.elem_bytes >= 16) {
+    gather_pieces<16>(rows);
+  } else if (rows.elem_bytes >= 8) {
+    gather_pieces<8>(rows);
+  } else {
+    gather_pieces<4>(rows);
+  }
+}
+
 #if HPTP_ISA_NOW == HPTP_ISA_SCALAR
 #define HPTP_SQUARES(size) {"elements", element_block<size>, 1, 1}
 #define HPTP_DIRECT(size) {"elements", element_block<size>, 1, 1}
@@ -282,6 +322,7 @@ inline const KernelSet& kernels() {
       {quad_kernels<1>(), quad_kernels<2>(), quad_kernels<3>(), quad_kernels<4>(),
        quad_kernels<6>(), quad_kernels<8>(), quad_kernels<12>(), quad_kernels<16>()},
       load_rows,
+      gather_rows,
       copy,
   };
   return set;

@@ -77,6 +77,17 @@ struct Block {
   int64_t elem_bytes;
 };
 
+// Long elements of some rows → a buffer, the rows of each column one after the other.
+struct Gather {
+  const uint8_t* src;
+  const int64_t* row_offsets;  // bytes from src, one per row
+  int64_t rows;
+  int64_t columns;
+  int64_t elem_bytes;  // at least 4
+  uint8_t* out;
+  int64_t out_pitch_bytes;  // from one column to the next
+};
+
 // A quad is what four rows have in one column. Rows of elements are rows of quads after half the
 // work of a transpose, done while they are loaded: what is left to do is to gather the quads of a
 // column, which are whole vectors.
@@ -161,6 +172,7 @@ struct KernelSet {
   Kernel deinterleave[3][kMaxChannels - 1];  // columns are the channels, rows come packed
   QuadKernels quads[kNumQuadSizes];          // none in the scalar set
   LoadKernel load;
+  void (*gather)(const Gather&);
   CopyKernel
       stream;  // past the cache, as whole lines; ordinary stores for what is left at the ends
 };

@@ -41,6 +41,14 @@ struct TileLoop {
   int64_t dst_step_bytes;
 };
 
+// How tiles go from the source to the destination (see the engines' files).
+enum class Way {
+  buffers,  // tile_engine.hpp, or straight
+  quads,
+  windows,
+  runs,
+};
+
 struct Plan {
   Problem problem;
   int num_threads;
@@ -65,10 +73,10 @@ struct Plan {
       block_ahead_bytes;  // method rows; > 0: tiles read block after block, prefetched so far ahead
 
   // Method tiles.
-  const QuadKernels* quads;               // by way of quads; null: through a second buffer
-  int64_t shift_rows;                     // their tiles may be shifted by fewer rows than that
-  int64_t row_stride_bytes;               // of the source, where they may
-  bool windows;                           // columns begin anywhere in a line
+  const QuadKernels* quads;  // by way of quads; null: through a second buffer
+  int64_t shift_rows;        // their tiles may be shifted by fewer rows than that
+  int64_t row_stride_bytes;  // of the source, where they may
+  Way way;
   bool along_destination;                 // tiles go on there, and not along the source
   std::shared_ptr<const Plan> unaligned;  // what to do with a destination that begins elsewhere
   const Kernel* block;                    // not by way of quads
@@ -102,8 +110,11 @@ constexpr int64_t kFarRowsBytes = 1 << 10;
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kGroupBytes = 512;
 constexpr int64_t kMinRowBytes = 24;
-constexpr int64_t kRowsRunBytes = 64;
+constexpr int64_t kRowsRunBytes = 128;
 constexpr int64_t kMaxBlockAheadBytes = 1 << 10;
+constexpr int64_t kRunBytes = 256;
+constexpr int64_t kMinRunBytes = 64;
+constexpr int64_t kMaxRunElemBytes = 100;
 constexpr int64_t kFewElems = 4;
 constexpr int64_t kMinTileBytes = 32;
 inline int64_t min_stream_bytes() { return 256; }
@@ -122,8 +133,11 @@ constexpr int64_t kGroupBytes = 12 << 10;   // of columns: they stay in the firs
 constexpr int64_t kMinRowBytes = 192;       // shorter rows are moved as elements of tiles
 constexpr int64_t kRowsRunBytes = 1 << 10;  // of rows that are moved one after the other
 constexpr int64_t kMaxBlockAheadBytes = 128 << 10;  // or the second cache loses them again
-constexpr int64_t kFewElems = 256;                  // moved in the time it takes to set up a tile
-constexpr int64_t kMinTileBytes = 768;              // smaller tiles cost more than their elements
+constexpr int64_t kRunBytes = 4 << 10;     // of long elements, in the destination and the source
+constexpr int64_t kMinRunBytes = 512;      // shorter ones share too many lines
+constexpr int64_t kMaxRunElemBytes = 320;  // longer ones do not
+constexpr int64_t kFewElems = 256;         // moved in the time it takes to set up a tile
+constexpr int64_t kMinTileBytes = 768;     // smaller tiles cost more than their elements
 
 // Lines written past the cache need not be read first, which pays long before a tensor outgrows
 // the last level: from 1-2 MB on, a transpose takes half the time, with 32 MB of last level as with
@@ -426,6 +440,7 @@ inline bool try_quads(Plan* plan, const Problem& problem) {
   set_quads(plan, problem, rows, columns);
   plan->along_destination = magnitude(plan->row_stride_bytes) > kFarRowsBytes;
   set_loops(plan, problem, rows, columns);
+  plan->way = Way::quads;
   plan->kernel = "quads";
   return has_whole_lines(*plan);
 }
@@ -443,7 +458,7 @@ inline bool try_windows(Plan* plan, const Problem& problem) {
   set_quads(plan, problem, rows, columns);
   plan->along_destination = true;
   set_loops(plan, problem, rows, columns);
-  plan->windows = true;
+  plan->way = Way::windows;
   plan->kernel = "windows";
   return true;
 }
@@ -480,6 +495,51 @@ inline void plan_rows(Plan* plan, const Problem& problem) {
   }
 }
 
+// Elements of other sizes, by way of runs of the destination (see run_engine.hpp): those must be
+// long.
+inline bool try_runs(Plan* plan, const Problem& problem) {
+  const int row_axis = unit_axis(problem, dst_stride);
+  const int column_axis = unit_axis(problem, src_stride);
+  if (!plan->stream || row_axis < 0 || column_axis < 0 || row_axis == column_axis) return false;
+  if (size_class(problem.elem_bytes) >= 0 || problem.elem_bytes < 4) return false;
+  const int64_t elem_bytes = problem.elem_bytes;
+  int64_t want = kRunBytes / elem_bytes;
+  while (want * want * elem_bytes > kTileBytes / 2) want = want * 3 / 4;
+  want = std::max<int64_t>(want, 1);
+  Side rows{dst_stride, {}, 0, 1};
+  Side columns{src_stride, {}, 0, 1};
+  rows.take(problem, row_axis);
+  columns.take(problem, column_axis);
+  extend_sides(problem, &rows, want, &columns, want);
+  plan->rows = cut(problem, rows, want);
+  const int64_t most_columns = std::max<int64_t>(kTileBytes / elem_bytes / plan->rows.elems, 1);
+  plan->columns = cut(problem, columns, std::min(want, most_columns), most_columns);
+  plan->src_offsets = offsets_of(problem, rows, plan->rows.elems, src_stride);
+  set_columns(plan, problem, columns);
+  set_loops(plan, problem, rows, columns);
+  const int64_t run_bytes = plan->rows.elems * elem_bytes * plan->columns_per_run;
+  if (run_bytes < kMinRunBytes) return false;
+  plan->method = Method::tiles;
+  plan->way = Way::runs;
+  plan->kernel = "runs";
+  return true;
+}
+
+// Rows are moved as they are where the next block of them is prefetched and each is whole lines;
+// others go by way of runs, unless they are long.
+inline void plan_long_rows(Plan* plan, const Problem& problem) {
+  Plan runs = *plan;
+  plan->method = Method::rows;
+  plan_rows(plan, problem);
+  if (problem.elem_bytes > kMaxRunElemBytes || !try_runs(&runs, problem)) return;
+  if (plan->block_ahead_bytes > 0 && problem.elem_bytes % kLineBytes == 0 &&
+      has_whole_lines(*plan)) {
+    plan->unaligned = std::make_shared<const Plan>(std::move(runs));
+  } else {
+    *plan = std::move(runs);
+  }
+}
+
 // False where tiles would not pay; *plan is then as it was.
 inline bool try_tiles(Plan* plan, const Problem& problem) {
   const int row_axis = unit_axis(problem, dst_stride);
@@ -492,6 +552,8 @@ inline bool try_tiles(Plan* plan, const Problem& problem) {
   if (tile_bytes < kMinTileBytes && tiles.num_tiles > 1) return false;
   tiles.method = Method::tiles;
   tiles.kernel = tiles.block->name;
+  Plan runs = *plan;
+  if (try_runs(&runs, problem)) tiles = std::move(runs);
   Plan windows = *plan;
   if (!tiles.direct && try_windows(&windows, problem)) tiles = std::move(windows);
   Plan quads = *plan;
@@ -522,8 +584,7 @@ inline Plan make_plan(const Problem& problem, int num_threads, Isa isa, bool str
   } else if (folded.ndim == 0) {
     plan.method = Method::copy;
   } else if (folded.elem_bytes >= detail::kMinRowBytes) {
-    plan.method = Method::rows;
-    detail::plan_rows(&plan, folded);
+    detail::plan_long_rows(&plan, folded);
   } else if (!detail::try_tiles(&plan, folded)) {
     plan.method = Method::elements;
     detail::plan_elements(&plan, folded);
