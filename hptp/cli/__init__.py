@@ -71,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     args = build_parser().parse_args(argv)
     try:
-        return cast(int, args.run(args))
+        status = cast(int, args.run(args))
+        sys.stdout.flush()  # here, where a closed pipe is still met, and not when the interpreter ends
+        return status
     except BrokenPipeError:
         # The reader (`| head`) has seen enough. Keep the interpreter from flushing into the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

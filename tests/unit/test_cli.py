@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -52,10 +53,14 @@ def test_devices(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_console_script_survives_a_closed_pipe() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_console_script_survives_a_closed_pipe(unbuffered: str) -> None:
     program = "import sys; from hptp.cli import main; sys.exit(main())"
     producer = subprocess.Popen(
-        [sys.executable, "-c", program, "devices"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", program, "devices"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
     assert producer.stdout is not None
     producer.stdout.close()
