@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         status = cast(int, args.run(args))
-        sys.stdout.flush()  # here, where a closed pipe is still met, and not when the interpreter ends
+        sys.stdout.flush()  # a closed pipe is met here, not at exit
         return status
     except BrokenPipeError:
         # The reader (`| head`) has seen enough. Keep the interpreter from flushing into the pipe.
